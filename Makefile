@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills knowledge quality regex docs samples conformance mutants clean
+.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills knowledge quality regex docs samples conformance mutants lock locked lowest release clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -82,5 +82,21 @@ mutants: $(STAMP) ## Change the source in 100 places and see which changes the t
 	[ -e .mutants/record/times.json ] || $(BIN)/python scripts/mutants.py record
 	$(BIN)/python scripts/mutants.py try $(ARGS)
 
+lock: $(STAMP) ## Write requirements.lock: exact versions and hashes for development and CI
+	$(BIN)/python scripts/lock.py
+
+locked: ## Install exactly what requirements.lock says into $(VENV), refusing anything else
+	[ -x "$(BIN)/python" ] || "$(PYTHON)" -m venv "$(VENV)"
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+lowest: ## Test the lowest versions that pyproject.toml allows, in an environment of their own
+	sh scripts/lowest.sh "$(PYTHON)" .venv-lowest
+
+release: $(STAMP) ## Build, with SBOM, licences, sums and a signature: make release KEY=ssh key
+	rm -rf dist
+	$(BIN)/python scripts/release.py dist $(if $(KEY),--key "$(KEY)")
+
 clean: ## Remove what make made
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance .mutants
+	rm -rf $(VENV) .venv-lowest dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance .mutants

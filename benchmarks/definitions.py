@@ -5,8 +5,8 @@
 Each folder of CORPORA is a repository. A definition of ctags is found when a symbol of the same
 last name covers its line; `scope` is the share of those with a scope whose symbol also agrees in
 the last two parts (`Client.send`). `extra` is how many symbols per definition of ctags there are.
-ctags is the judge and errs too: `--misses` shows what it found and we did not. `--all` compares
-every kind that ctags knows, also fields, variables and keys.
+ctags is the judge and errs too (`NOISE`); `--misses` shows what it found and we did not. `--all`
+compares every kind that ctags knows, also fields, variables and keys.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sonde.chunking.grammars import is_written
 from sonde.chunking.parse import parse_source
 from sonde.policy.read import decode_text
 from sonde.text.languages import language_of
@@ -30,7 +31,19 @@ KINDS = frozenset(
     "function method class struct interface trait func type enum module object constructor member "
     "macro subroutine protocol record def defn singletonMethod".split()
 )
-NO_NAME = re.compile(r"^__anon|^Anonymous\w+[0-9a-f]{8}|_H_*$|_HPP_*$|_INCLUDED_*$|[^\w$.:?!=*-]")
+NO_NAME = re.compile(
+    r"^__anon|^anonFunc|^\d+$|^Anonymous\w+[0-9a-f]{8}|_H_*$|_HPP_*$|_INCLUDED_*$|[^\w$.:?!=*-]"
+)
+NOISE = {
+    "bash": r"^(?!\s*function\b|.*\)\s*(?:[{(]|$)|.*\balias\b)|=\(",
+    "c": r"^[A-Z_]+_IMPL\(",
+    "elixir": r"^(?!\s*(?:@|def|test\b))",
+    "haskell": r"^(?:module|class|pattern|import|where|\s*(?:return|where|class|pattern)\b)",
+    "javascript": r"^(?!.*(?:class|function|=>|\())",
+    "kotlin": r"^(?!.*\b(?:fun|class|object|interface|constructor|typealias|va[lr])\b)",
+    "lua": r"^(?!.*(?:\bfunction\s+[\w.:]+|=\s*function\b))",
+}
+"""Lines that ctags takes for definitions and that are none."""
 PARTS = re.compile(r"::|[.:/\\#]")
 
 
@@ -45,11 +58,6 @@ def read_tags(folder: Path, *, every_kind: bool) -> Iterator[Mapping[str, Any]]:
         fields = tag["kind"] == "member" and not tag["path"].endswith((".py", ".pyi"))
         if every_kind or (tag["kind"] in KINDS and not fields):
             yield tag | {"path": tag["path"].removeprefix("./")}
-
-
-def read_symbols(path: Path) -> tuple[Symbol, ...]:
-    text = decode_text(path.read_bytes())
-    return parse_source(path.name, text, kind="code").symbols if text else ()
 
 
 def main() -> None:
@@ -70,15 +78,21 @@ def main() -> None:
             tags[tag["path"]].append(tag)
         for path, defined in tags.items():
             language = language_of(path).name
-            if args.language not in ("", language):
+            data = (folder / path).read_bytes()
+            if args.language not in ("", language) or not is_written(data):
                 continue
-            symbols = read_symbols(folder / path)
+            text = decode_text(data) or ""
+            symbols = parse_source(path, text, kind="code").symbols
+            lines = text.split("\n")
+            noise = re.compile(NOISE.get(language, r"(?!)"))
             spans: dict[str, list[Symbol]] = collections.defaultdict(list)
             for one in symbols:
                 spans[one.name.rpartition(".")[2]].append(one)
             count = counts[language]
             count["symbols"] += len(symbols)
             for tag in defined:
+                if noise.search("".join(lines[tag["line"] - 1 : tag["line"]])):
+                    continue
                 name, line = PARTS.split(tag["name"].rstrip("="))[-1], int(tag["line"])
                 here = [one for one in spans[name] if one.start_line <= line <= one.end_line]
                 scope = PARTS.split(tag.get("scope", ""))[-1]

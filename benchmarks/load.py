@@ -63,8 +63,8 @@ class Server:
                 cwd=project, env=environ, stdout=subprocess.PIPE, stderr=errors,
             )  # fmt: skip
         assert self.process.stdout
-        url = json.loads(self.process.stdout.readline())["url"]
-        self.target = Target(url)
+        facts = json.loads(self.process.stdout.readline())
+        self.target = Target(facts["url"], facts["key"])
 
     def use(self) -> dict[str, float]:
         """Memory, threads and open files as they are now."""

@@ -26,10 +26,10 @@ class Reply(NamedTuple):
 class Target:
     """Where the server listens."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str) -> None:
         split = urlsplit(url)
         self.host, self.port = split.hostname or "", split.port or 80
-        self._head = f"Host: {split.netloc}\r\n"
+        self._head = f"Host: {split.netloc}\r\nAuthorization: Bearer {key}\r\n"
 
     def write(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None

@@ -39,6 +39,8 @@ class Soak:
         self.env = {**os.environ, "SONDE_HOME": str(place / "home"), "SONDE_EMBEDDING": embedding}
         self.counts: Counter[str] = Counter()
         self.stale: list[dict[str, Any]] = []
+        self.lies: list[str] = []
+        """Answers that called themselves complete and missed a file written just before."""
         self.errors: list[str] = []
         self.memory: list[tuple[float, float]] = []
         self.query_ms: list[float] = []
@@ -101,12 +103,13 @@ class Soak:
                 "delete",
                 "swap",
                 "touch",
+                "hide",
                 "folder",
                 "ignore",
                 "switch",
                 "commit",
             ),
-            (20, 20, 8, 8, 5, 10, 5, 3, 1, 2, 3),
+            (20, 20, 8, 8, 5, 10, 5, 5, 3, 1, 2, 3),
         )[0]
         files = self.list_files()
         path = self.chance.choice(files)
@@ -132,6 +135,10 @@ class Soak:
             draft.replace(path)
         elif what == "touch":
             path.touch()
+        elif what == "hide":  # other text of the same length, under the old time
+            facts = path.stat()
+            path.write_text(text.swapcase())
+            os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
         elif what == "folder" and path.parent != self.root:
             path.parent.rename(path.parent.with_name(f"folder_{self.chance.randrange(10**6)}"))
         elif what == "ignore":
@@ -169,9 +176,24 @@ class Soak:
                 text = (self.root / row["path"]).read_text("utf-8", "replace")
             except OSError:
                 text = ""
-            lines = text.splitlines()[row["startLine"] - 1 : row["endLine"]]
-            if "\n".join(lines).strip() != "\n".join(row["text"].splitlines()).strip():
+            lines = "\n".join(text.splitlines()[row["startLine"] - 1 : row["endLine"]])
+            at = 0
+            for part in "\n".join(row["text"].splitlines()).split("\n⋮\n"):  # lines left out
+                at = lines.find(part.strip(), at) if at >= 0 else at
+            if at < 0:
                 self.stale.append({k: row[k] for k in ("path", "startLine", "endLine", "text")})
+
+    def test_truth(self, client: Client) -> None:
+        """Write a word that no other file holds and search for it at once."""
+        word = "".join(self.chance.choices("bcdfghjklm", k=12))
+        (self.root / "soak_truth.py").write_text(f"def {word}(): pass\n")
+        answer = client.call("search_code", {"query": word, "mode": "lexical"}, 120)
+        self.counts["tests of truth"] += 1
+        freshness = answer["metadata"]["freshness"]
+        if freshness.startswith("complete"):
+            self.counts["called complete"] += 1
+            if "soak_truth.py" not in [row["path"] for row in answer["results"]]:
+                self.lies.append(f"{word}: {freshness}")
 
     def run(self, seconds: float) -> None:
         """Change, ask and kill until the time is over."""
@@ -184,6 +206,7 @@ class Soak:
             number = self.chance.randrange(SERVERS)
             try:
                 self.query(self.clients[number])
+                self.test_truth(self.clients[number])
             except ServerBroke as error:
                 self.errors.append(str(error)[:300])
             if now >= next_kill:
@@ -244,6 +267,7 @@ def summarize(soak: Soak, seconds: float, settled: float | None) -> dict[str, An
         },
         "staleLines": len(soak.stale),
         "staleExamples": soak.stale[:3],
+        "lies": soak.lies[:10],
         "errors": soak.errors[:10],
         "equalsFreshAfterS": None if settled is None else round(settled, 1),
         "memoryMB": {
@@ -270,7 +294,8 @@ def main() -> int:
         finally:
             soak.close()
         print(json.dumps(result, indent=2))
-        bad = result["staleLines"] or result["errors"] or result["equalsFreshAfterS"] is None
+        bad = result["staleLines"] or result["lies"] or result["errors"]
+        bad = bad or result["equalsFreshAfterS"] is None
         return 1 if bad else 0
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -16,13 +17,16 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+TOKEN = secrets.token_hex(24)
+BEARER = f"Bearer {TOKEN}"
 EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
 
 
 def ask(url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     """One request to the server."""
     data = json.dumps(body).encode() if body is not None else None
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", "Authorization": BEARER}
+    request = urllib.request.Request(url, data, headers)
     with urllib.request.urlopen(request, timeout=30) as answer:
         found: dict[str, Any] = json.load(answer)
         return found
@@ -67,7 +71,7 @@ def fuzz(url: str, folder: Path, handles: dict[str, str]) -> int:
     command = [
         str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config), "run",
         f"{url}/api/openapi.json", "--exclude-checks", "positive_data_acceptance",
-        "--max-examples", str(EXAMPLES), "--no-color",
+        "--max-examples", str(EXAMPLES), "--no-color", "--header", f"Authorization: {BEARER}",
     ]  # fmt: skip
     if handles:
         command += ["--exclude-method", "DELETE"]  # what is forgotten cannot be asked for again
@@ -83,6 +87,7 @@ def main() -> int:
             **os.environ, "SONDE_HOME": str(folder / "home"), "SONDE_FILE_ROOTS": str(disk),
             "SONDE_RATE_LIMIT": "0", "SONDE_EMBEDDING": "none",
         }  # fmt: skip
+        environ["SONDE_TOKEN"] = TOKEN
         command = [sys.executable, "-m", "sonde.cli.main", "serve", "--port", "0", "--json"]
         with subprocess.Popen(command, env=environ, cwd=disk, stdout=subprocess.PIPE) as server:
             assert server.stdout

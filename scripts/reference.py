@@ -1,4 +1,4 @@
-"""Writes docs/tools.md, docs/errors.md and the manifest from the declarations in the source.
+"""Writes docs/tools.md, docs/errors.md, docs/languages.md and the manifest from the source.
 
 `--check` only says whether they are up to date.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sonde.chunking.parse import Naming, naming_of
 from sonde.errors import (
     CatalogError,
     InternalFailure,
@@ -22,6 +23,7 @@ from sonde.errors import (
 )
 from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import MANIFEST
+from sonde.text.languages import list_languages
 from sonde.tools import ROUTES, TOOLS
 from sonde.tools.schema import Argument
 from sonde.tools.tool import TOOLSETS, Tool
@@ -200,11 +202,55 @@ def dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+LANGUAGES_INTRODUCTION = """\
+# Languages
+
+Written by `make docs` from `src/sonde/text/languages.py` and `src/sonde/chunking/`; do not edit.
+
+Every text file is searched by words, meaning and regular expression. Where its language gives \
+names, each name has its lines: a search for `name` or `Scope.name` answers with the definition. \
+This page says what gives names where.
+"""
+NAMINGS: dict[Naming, str] = {
+    "syntax": """By syntax
+
+A grammar reads the file: types, functions, members, constants and what is defined inside \
+functions, qualified by what they lie in, with decorators and documentation. Where the file has \
+errors, patterns fill the gaps.""",
+    "headings": """By headings
+
+Documents are cut at their headings; a section is named by the headings that lead to it.""",
+    "keys": """By keys
+
+Keys are qualified by the keys around them: `jobs.build.steps`.""",
+    "patterns": """By patterns
+
+Lines that define something are recognized by their form: definitions, targets, tables, messages, \
+selectors, ids. Scripts in HTML, Vue, Svelte and Astro are read by syntax.""",
+    "none": """No names
+
+Searched by words, meaning and regular expression only.""",
+}
+
+
+def write_languages() -> str:
+    rows: dict[Naming, list[str]] = {naming: [] for naming in NAMINGS}
+    for name, (language, endings) in list_languages().items():
+        files = " ".join(f"`{ending}`" for ending in endings)
+        rows[naming_of(language)].append(f"| {name} | {files} |")
+    parts = [LANGUAGES_INTRODUCTION]
+    for naming, about in NAMINGS.items():
+        table = "\n".join(["| language | files |", "|---|---|", *rows[naming]])
+        parts.append(f"## {about}\n\n{table}\n")
+    return "\n".join(parts)
+
+
 def main() -> int:
     listing = Listing(TOOLS, routes=ROUTES)
     texts = {
         DOCS / "tools.md": write_page(TOOLS),
         DOCS / "errors.md": write_errors(),
+        DOCS / "languages.md": write_languages(),
         MANIFEST: write_manifest(listing),
     }
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]

@@ -71,19 +71,22 @@ def main() -> None:
         )  # fmt: skip
         try:
             assert server.stdout
-            take_shots(json.loads(server.stdout.readline())["url"], folder)
+            facts = json.loads(server.stdout.readline())
+            take_shots(facts["url"], facts["key"], folder)
         finally:
             server.terminate()
             server.wait()
 
 
-def take_shots(url: str, folder: Path) -> None:
+def take_shots(url: str, key: str, folder: Path) -> None:
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS.split())
         for name, (scheme, (width, height), address) in SHOTS.items():
             context = browser.new_context(
-                color_scheme=scheme, viewport={"width": width, "height": height}
+                color_scheme=scheme,
+                viewport={"width": width, "height": height},
+                extra_http_headers={"Authorization": f"Bearer {key}"},
             )
             page = context.new_page()
             page.goto(url + address)

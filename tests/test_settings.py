@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidRequest, StorageUnusable, UnknownArgument
-from sonde.policy.admit import public_deny_list
+from sonde.policy.deny_list import public_deny_list
 from sonde.settings import RULES, Settings, apply_project_config, load_settings, render_config
 
 RFC_CONFIG = """\
@@ -147,6 +147,19 @@ def test_a_project_config_can_be_added_later_with_the_same_outcome(home: Path) -
         ("store", "oracle"),
     ],
 )
+@pytest.mark.row(
+    "001-137",
+    "001-138",
+    "001-139",
+    "001-140",
+    "001-141",
+    "001-142",
+    "001-143",
+    "001-144",
+    "001-145",
+    "001-146",
+    "001-147",
+)
 def test_an_invalid_value_gives_way_to_the_default_with_a_warning(
     home: Path, key: str, value: object
 ) -> None:
@@ -194,6 +207,7 @@ def test_bytes_that_are_not_utf8_are_ignored_and_a_byte_order_mark_is_not_an_err
     assert load(home).max_files == 1
 
 
+@pytest.mark.row("001-86")
 def test_a_config_over_ten_megabytes_is_refused_unread(home: Path) -> None:
     with (home / "config.json").open("wb") as file:
         file.truncate(10 * 1024 * 1024 + 1)
@@ -295,6 +309,19 @@ def test_no_home_at_all_is_a_clear_error(environ: dict[str, str], tmp_path: Path
     assert load_settings(environ, home=tmp_path).home == tmp_path
 
 
+@pytest.mark.row(
+    "001-125",
+    "001-126",
+    "001-127",
+    "001-128",
+    "001-129",
+    "001-130",
+    "001-131",
+    "001-132",
+    "001-133",
+    "001-134",
+    "001-136",
+)
 def test_the_generated_config_is_the_documented_one_plus_our_keys() -> None:
     text = render_config(RFC_EXCLUDES)
     ours = json.loads(text)
@@ -304,7 +331,7 @@ def test_the_generated_config_is_the_documented_one_plus_our_keys() -> None:
     assert documented.items() <= ours.items()
     assert set(ours) - set(documented) == {
         *("_version", "_asGenerated", "roots", "chunking", "store", "embedding"),
-        *("toolNames", "toolsets", "maxTokens", "watching"),
+        *("toolNames", "toolsets", "maxTokens", "watching", "allow", "checkInterval"),
     }
     head = RFC_CONFIG[RFC_CONFIG.index('  "include"') : RFC_CONFIG.index('  "_hardcoded')]
     assert head in text

@@ -1,12 +1,83 @@
-"""App: the parts that every verb works on."""
+"""App: the parts that every verb works on, and the one place where a caller's reach is decided."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hmac
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sonde.disk.trees import Disk
+from sonde.errors import SondeError
 from sonde.knowledge.library import Library
+from sonde.policy.reach import Reach, is_below, is_too_wide
+from sonde.policy.roots import detect_root
 from sonde.projects.project import Workspace
+from sonde.runtime.private import mend_storage
+from sonde.stores.records import has_index
+from sonde.stores.users import EVERYONE, Users
+from sonde.types import LOCAL, Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """The folders that belong to the operator, and those that users were given."""
+
+    home: Path
+    start: Path
+    """Where sonde was started, with links resolved."""
+    roots: tuple[Path, ...]
+    """Where agents of the operator may index, scan and read."""
+    trusted: tuple[Path, ...]
+    """Where such an agent's repeated call counts as consent."""
+    users: Users
+
+    def find_reach(self, caller: Caller) -> Reach:
+        """What a caller may reach, as of now.
+
+        A person who signed in as the operator reaches everything, as on the command line; an
+        agent of theirs the roots, and what the person has indexed. Any other user reaches only
+        what the operator gave.
+        """
+        user = caller.user
+        if user == LOCAL:
+            if caller.is_person:
+                return Reach()
+            return Reach(LOCAL, self.roots, self.trusted, self._was_indexed, caller.list_roots)
+        roots = self.users.list_given("fileRoots", user)
+        shared = self.users.list_given("projects", user)
+        start = self.start
+        if not is_below(start, (*shared, *roots)):
+            start = next(iter((*shared, *roots)), Path(start.anchor))
+        return Reach(user, roots, roots, shared.__contains__, start=start)
+
+    def _was_indexed(self, root: Path) -> bool:
+        """Whether the operator's projects include this one: it is indexed, and no user's."""
+        given = self.users.list_all_given("fileRoots").items()
+        others = (places for user, places in given if user != EVERYONE)
+        return has_index(self.home, root) and not any(is_below(root, each) for each in others)
+
+
+def open_grounds(home: Path, start: Path, file_roots: Sequence[str]) -> Grounds:
+    """The grounds of an installation. Agents of the operator reach `fileRoots`, or else the home
+    folder and the start; and always the project that they were started in."""
+    given = _resolve_all(map(Path, file_roots))
+    trusted = _resolve_all([start])
+    with suppress(SondeError):
+        trusted = (detect_root(start),)
+    trusted = tuple(root for root in trusted if not is_too_wide(root))
+    roots = given or _resolve_all([Path("~"), start])
+    users = Users(home / "users.json")
+    return Grounds(home, start.resolve(), roots + trusted, given + trusted, users)
+
+
+def _resolve_all(paths: Iterable[Path]) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for path in paths:
+        with suppress(OSError, RuntimeError):
+            found.append(path.expanduser().resolve())
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +87,28 @@ class App:
     workspace: Workspace
     disk: Disk
     knowledge: Library
+    grounds: Grounds
+
+    def seen_by(self, caller: Caller) -> App:
+        """The app as a surface hands it to the verbs of one caller: nothing outside its reach can
+        be opened, and cursors and confirmations that it is given are worthless to other users."""
+        reach, whole = self.grounds.find_reach(caller), self.workspace
+        key = whole.key
+        if reach.user != LOCAL:
+            key = hmac.digest(key, reach.user.encode(), "sha256")
+        workspace = replace(
+            whole,
+            start=reach.start or whole.start,
+            key=key,
+            projects=whole.projects.seen_by(reach),
+            results=whole.results.sealed_with(key),
+            reach=reach,
+        )
+        return replace(self, workspace=workspace, disk=self.disk.seen_by(workspace))
 
     def close(self) -> None:
         """Stop background work and close every file."""
         self.workspace.close()
         self.disk.close()
         self.knowledge.close()
+        mend_storage(self.workspace.home)

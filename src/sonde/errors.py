@@ -88,7 +88,7 @@ class ForeignOrigin(Refused, code="FOREIGN_ORIGIN"):
 class TokenRequired(Refused, code="TOKEN_REQUIRED"):
     """The request has no token, or an unknown one."""
     user_message = "This server needs a valid token."
-    next_action = "Send the header `Authorization: Bearer TOKEN`."
+    next_action = "Send `Authorization: Bearer KEY`; on its machine `sonde users key` prints one."
 
 class BodyTooLarge(Refused, code="BODY_TOO_LARGE"):
     """The request is larger than any call needs."""
@@ -174,6 +174,11 @@ class OutOfMemory(CatalogError, code="OUT_OF_MEMORY"):
     user_message = "There is not enough memory to continue."
     next_action = "Free memory or raise the limit; what was indexed so far is kept."
 
+class TooFewFiles(CatalogError, code="TOO_FEW_FILES"):
+    """The system lets this process open too few files."""
+    user_message = "The system lets sonde open only {limit} files at a time; it needs {needed}."
+    next_action = "Raise the limit: `ulimit -n {needed}`, or the hard limit of your account."
+
 class FileMissing(CatalogError, code="FILE_NOT_FOUND"):
     """The file does not exist in the project or in its index."""
     user_message = "The file '{path}' doesn't exist or isn't indexed."
@@ -205,7 +210,7 @@ class SymlinkNotAllowed(CatalogError, code="SYMLINK_NOT_ALLOWED"):
     next_action = "Name the real file inside the project."
 
 class OutsideRoots(CatalogError, code="OUTSIDE_ROOTS"):
-    """The path leads out of the project."""
+    """The path leads out of the project, or out of the folders that the caller may use."""
     user_message = "That path is outside the project."
     next_action = "Name a path inside the project, relative to its root."
 

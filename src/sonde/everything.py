@@ -108,7 +108,8 @@ def _rank_files(
                 raise
             notes.append(f"No files were searched: {error.user_message}")
             return []
-        notes.append(ranking.note)
+        if not ranking.freshness.startswith("complete"):
+            notes.append(f"{ranking.freshness}. {ranking.note}".strip())
         # a query that names a file finds it in either request
         rankings.append([_make_file_hit(hit) for hit in ranking.hits if hit.kind == kind])
     return rankings

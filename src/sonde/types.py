@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 Json = dict[str, Any]
@@ -24,6 +25,8 @@ class Caller:
     user: str = LOCAL  # whose data the call works on: the token decides, `local` if none is needed
     session: str = ""  # the connection, if it is lasting: replaces a handle that a call leaves out
     base_url: str = ""  # where this caller reaches the HTTP server; empty if it does not
+    is_person: bool = False  # whether a browser signed in, where somebody can be asked
+    list_roots: Callable[[], tuple[Path, ...]] = tuple  # asks its client which folders are open
     config: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the request for what neither the call nor the session sets, within bounds."""
 
@@ -46,8 +49,7 @@ class Span:
         return Span, (self.start_line, self.end_line, self.start_byte, self.end_byte)
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A definition: its qualified name, its kind, the line that names it, and all its lines."""
 
     name: str
@@ -56,9 +58,6 @@ class Symbol:
     line: int
     start_line: int  # of its decorators, attributes and documentation, if it has any
     end_line: int
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Symbol, (self.name, self.kind, self.line, self.start_line, self.end_line)
 
     def move(self, lines: int) -> Symbol:
         """The definition that many lines further down."""
@@ -261,6 +260,7 @@ class Hit:
     language: str = ""
     symbol: str = ""
     definition: Symbol | None = None  # all of what is shown in part or whole
+    symbols: tuple[Symbol, ...] = ()  # that the lines touch, where they are no definition's own
     parts: tuple[tuple[int, int], ...] = ()  # lines shown, where some between are left out
     why: tuple[tuple[str, float], ...] = ()
     stale: bool = False  # whether the file has changed since and the text could not be updated

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sonde.app import App
+from sonde.app import App, open_grounds
 from sonde.disk.trees import Disk
 from sonde.embedding.base import BackgroundEmbedder, Embedder, load_provider
 from sonde.errors import (
@@ -27,13 +27,15 @@ from sonde.errors import (
 from sonde.indexing.sources import Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
 from sonde.paging.cursor import ResultSets
-from sonde.policy.admit import Rules, public_deny_list
+from sonde.policy.admit import Rules
+from sonde.policy.deny_list import public_deny_list
 from sonde.policy.read import read_document
-from sonde.policy.roots import resolve_inside
+from sonde.policy.roots import close_off, resolve_inside
 from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.logs import project_log
-from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
+from sonde.runtime.private import mend_storage
+from sonde.runtime.processes import Child, name_process, require_room, serve_parent, share_heap
 from sonde.runtime.work import Work
 from sonde.settings import (
     CORTEX_FILE,
@@ -79,9 +81,10 @@ def build_app(
     """
     share_heap()
     try:
-        require_memory(_REQUIRED_BYTES)
+        require_room(_REQUIRED_BYTES, serves=stays)
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
+    mend_storage(settings.home)
     key = load_signing_key(settings.home)
     own = apply_project_config(settings, find_config(settings.home, start))
     results = ResultSets(key)
@@ -102,10 +105,13 @@ def build_app(
         start_follower=_start_follower,
         max_tokens=own.max_tokens,
         assume_yes=own.assume_yes,
+        auto_index=own.auto_index and stays,
         stays=stays,
     )
-    knowledge = _open_library(settings, workspace)
-    return App(workspace, disk=_open_disk(settings, workspace), knowledge=knowledge)
+    for path in (settings.home, *map(Path, filter(None, (own.token_file, own.jwt_keys)))):
+        close_off(_expand_home(str(path)))
+    disk, library = _open_disk(settings, workspace), _open_library(settings, workspace)
+    return App(workspace, disk, library, open_grounds(settings.home, start, settings.file_roots))
 
 
 def _open_jobs(folder: Path, record_after_s: float) -> Jobs:
@@ -130,18 +136,7 @@ def _open_disk(settings: Settings, workspace: Workspace) -> Disk:
 
         return SqliteTreeStore(folder / "trees" / f"{index}.db")
 
-    roots = _file_roots(settings, workspace.start)
-    return Disk(folder, workspace, open_saved, open_tree, roots)
-
-
-def _file_roots(settings: Settings, start: Path) -> tuple[Path, ...]:
-    """The folders that agents may have scanned: those that are set, else home and the start."""
-    given = [Path(text) for text in settings.file_roots] or [Path("~"), start]
-    roots: list[Path] = []
-    for path in given:
-        with suppress(OSError, RuntimeError):
-            roots.append(path.expanduser().resolve())
-    return tuple(dict.fromkeys(roots))
+    return Disk(folder, workspace, open_saved, open_tree)
 
 
 def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
@@ -219,6 +214,7 @@ def open_project(settings: Settings, root: Path) -> Project:
         include=own.include,
         # views of the project, and as large as it: no part of it
         exclude=(*own.exclude, *exclude_folder(chunk_folder, root)),
+        allow=own.allow,
         respect_gitignore=own.respect_gitignore,
         max_file_bytes=own.max_file_size,
     )

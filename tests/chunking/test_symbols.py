@@ -42,7 +42,7 @@ def test_definitions_survive_conflict_markers_around_them() -> None:
 def test_half_a_file_still_defines_its_first_half() -> None:
     text = "class A {\n  run() { return 1 }\n  stop() { if (x) {"
     names = [symbol.name for symbol in parse_source("a.js", text, kind="code").symbols]
-    assert names == ["A", "run"]
+    assert names == ["A", "A.run"]
 
 
 def test_a_page_gives_its_imports_and_what_its_scripts_define() -> None:

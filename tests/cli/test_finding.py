@@ -31,6 +31,7 @@ def test_line_numbers_are_those_of_the_file(indexed: Shell) -> None:
     assert checked >= 2
 
 
+@pytest.mark.row("000-P47")
 def test_json_is_the_verbs_answer(indexed: Shell) -> None:
     done = indexed.run("search", "send invoice", "--json", "--limit", "1")
     answer = json.loads(done.stdout)
@@ -108,6 +109,7 @@ def test_all_projects_are_searched_from_anywhere(indexed: Shell, tmp_path: Path)
     assert json.loads(done.stdout)["results"][0]["path"] == "src/mail/send.py"
 
 
+@pytest.mark.row("000-P47")
 @pytest.mark.skipif(shutil.which("grep") is None, reason="compares with grep")
 @pytest.mark.parametrize(
     "flags",

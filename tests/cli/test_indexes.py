@@ -26,7 +26,7 @@ def test_a_strategy_is_chosen_and_what_waits_is_flushed(shell: Shell) -> None:
     chosen = json.loads(shell.run("strategy", "git", "--no-hook", "--json").stdout)
     assert (chosen["strategy"], chosen["hook"]) == ("git", False)
     (shell.folder / "src" / "late.py").write_text("def too_late():\n    pass\n")
-    assert shell.run("files", "**/late.py").returncode == 1
+    assert shell.run("search", "too_late", "--mode", "lexical").returncode == 1
     flushed = json.loads(shell.run("flush", "--json").stdout)
     assert (flushed["filesIndexed"], flushed["filesRemoved"]) == (1, 0)
     assert shell.run("files", "**/late.py").returncode == 0

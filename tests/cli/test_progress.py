@@ -31,6 +31,7 @@ def test_the_bar_is_always_as_wide_as_itself(share: float) -> None:
     assert draw_bar(share, 10).count("█") == int(share * 10 + 0.06)
 
 
+@pytest.mark.row("000-P51")
 def test_a_terminal_sees_one_line_that_goes_away() -> None:
     stream = io.StringIO()
     with ProgressLine(stream, Screen(tty=True, width=40)) as line:

@@ -89,10 +89,11 @@ def test_a_hostile_file_cannot_drive_the_terminal() -> None:
 
 
 def test_notes_tell_what_was_left_out_and_what_goes_on() -> None:
-    notes = describe_search(answer(RESULT, truncated=True, metadata={"freshness": "indexing"}))
+    going_on = {"freshness": "indexing, 3 of 5 files done"}
+    notes = describe_search(answer(RESULT, truncated=True, metadata=going_on))
     assert notes[0] == "1 result in 4 ms"
     assert "--max-tokens" in notes[1]
-    assert "indexing goes on" in notes[2]
+    assert notes[2] == "indexing, 3 of 5 files done"
     assert describe_search(answer()) == ["0 results in 4 ms"]
 
 

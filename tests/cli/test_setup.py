@@ -9,7 +9,7 @@ def test_a_person_sees_each_change_and_decides(shell: Shell) -> None:
     for name in (".cursor", ".gemini"):
         (shell.home / name).mkdir(parents=True)
     shell.extra["PATH"] = str(shell.home)  # no programs
-    answers = (("Write this? [y/N]", "y"), ("settings.json", "n"))
+    answers = (("Write this? [y/N]", "y"), ("settings.json", "n"), ("without asking?", "n"))
     code, screen = shell.type("setup", answers=answers)
     assert code == 0
     assert "\x1b[32m+{\x1b[0m" in screen

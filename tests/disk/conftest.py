@@ -65,7 +65,7 @@ def scan(app: App, root: Path, caller: Caller = Caller(), **options: object) -> 
     job = start_scan(app.disk, caller, root, **options)  # type: ignore[arg-type]
     assert job.wait(timeout_s=BOUND_S)
     job.outcome()
-    assert app.workspace.jobs.find_visible(job.id, caller.user).status == "done"
+    assert app.workspace.jobs.look_up(job.id).status == "done"
     return job.subject
 
 

@@ -15,6 +15,7 @@ from tests.waiting import wait_until
 
 from sonde.app import App
 from sonde.errors import DiskFull, HandleUnknown
+from sonde.projects.find import find_job
 from sonde.runtime.work import Work
 from sonde.tools.disk import cd, scan_folder
 from sonde.tools.index import create_index, job_progress, list_jobs
@@ -134,7 +135,7 @@ def test_a_moment_of_work_leaves_no_record_but_a_failure_does(app: App) -> None:
     failed = app.workspace.jobs.submit("bad", "index", fill)
     assert failed.wait(timeout_s=BOUND_S)
     assert [record.id for record in app.workspace.jobs.recent(10)] == [failed.id]
-    assert app.workspace.jobs.find_visible(quick.id, "local").status == "done"
+    assert find_job(app.workspace, quick.id).status == "done"
     report = job_progress(app, failed.id, work=Work())["report"]
     assert report["code"] == "DISK_FULL"
 
@@ -191,10 +192,8 @@ def test_jobs_of_others_take_no_room_in_a_list(app: App, disk: Path) -> None:
     mine = scan_folder(app, str(disk), work=anna)["jobId"]
     for _ in range(3):
         handle = scan_folder(app, str(disk), work=ben)["jobId"]
-        wait_until(
-            lambda handle=handle: app.workspace.jobs.find_visible(handle, "ben").status == "done"
-        )
-    page = list_jobs(app, 1, work=anna)
+        wait_until(lambda handle=handle: app.workspace.jobs.look_up(handle).status == "done")
+    page = list_jobs(app.seen_by(anna.caller), 1, work=anna)
     assert [row["jobId"] for row in page["jobs"]] == [mine]
     assert page["nextPageUrl"] is None
 

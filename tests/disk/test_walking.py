@@ -132,6 +132,7 @@ def test_what_lies_outside_is_refused_alike_whether_it_exists_or_not(
     app: App, disk: Path, work: Work, path: str
 ) -> None:
     scan(app, disk)
+    app = app.seen_by(work.caller)
     cd(app, str(disk), work=work)
     for call in (
         lambda: cd(app, path, work=work),

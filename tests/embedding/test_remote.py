@@ -128,6 +128,7 @@ def test_nobody_is_sent_on_to_another_address(server: OpenAIServer) -> None:
         assert other.seen == []
 
 
+@pytest.mark.row("003-C59")
 def test_a_service_that_says_nothing_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/embed"

@@ -38,6 +38,7 @@ def delete(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [truncate, overwrite, overwrite_inside])
 @pytest.mark.parametrize("name", ["index.db", "docs.db"])
+@pytest.mark.row("001-116", "001-155")
 def test_a_damaged_database_is_said_to_be_and_built_anew(
     sonde: Any, fresh: Callable[[], Any], contents: Callable[[], Any], damage: Any, name: str
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_database_that_holds_nothing_fills_up_with_the_next_search(
     assert contents() == fresh()
 
 
+@pytest.mark.row("001-155")
 def test_what_was_damaged_is_kept_beside_the_new_index(sonde: Any) -> None:
     sonde.ask("index", "--yes")
     overwrite(sonde.folder / "index.db")

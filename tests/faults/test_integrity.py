@@ -123,6 +123,7 @@ def test_what_others_have_mended_meanwhile_takes_no_lock(
     assert drift_of(found) == {}
 
 
+@pytest.mark.row("001-102")
 def test_files_that_changed_behind_size_and_time_are_indexed_again(
     app: App, project: Project, root: Path
 ) -> None:
@@ -175,6 +176,7 @@ SHARED = {"chunks are lost", "a file is lost", "vectors are lost", "vectors are 
     + [pytest.param("lance", name, marks=needs_lance) for name in sorted(SHARED)],
     indirect=["app"],
 )
+@pytest.mark.row("001-102")
 def test_whatever_is_altered_inside_the_index_is_repaired(
     app: App, project: Project, name: str
 ) -> None:

@@ -23,6 +23,7 @@ def write_more(sonde: Any, start: int, count: int) -> None:
         (sonde.project / f"extra{number}.py").write_text(text)
 
 
+@pytest.mark.row("001-158")
 def test_an_index_killed_at_any_moment_is_completed_by_the_next_run(
     sonde: Any, fresh: Callable[[], Any], contents: Callable[[], Any]
 ) -> None:
@@ -91,6 +92,7 @@ def test_an_interrupted_index_says_so_and_keeps_what_it_did(sonde: Any) -> None:
 @pytest.mark.parametrize(
     ("store", "runs"), [("sqlite", 24), pytest.param("lance", 7, marks=needs_lance)]
 )
+@pytest.mark.row("001-112", "001-158")
 def test_a_kill_at_any_instant_loses_nothing_and_one_check_mends_the_rest(
     store: str, runs: int
 ) -> None:

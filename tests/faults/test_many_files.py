@@ -25,6 +25,7 @@ def peak_of(pid: int) -> int:
     return sum(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) * 1024
 
 
+@pytest.mark.row("000-P58")
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 def test_a_hundred_thousand_files_are_indexed_within_the_memory_promised(

@@ -61,7 +61,7 @@ class SmallEmbedder(StaticEmbedder):
 
 def test_an_index_made_in_halves_is_the_same(sonde: Any, open_app: Callable[..., App]) -> None:
     app, small = open_app(start=sonde.project), SmallEmbedder()
-    limited = App(replace(app.workspace, static=small), app.disk, app.knowledge)
+    limited = replace(app, workspace=replace(app.workspace, static=small))
     assert create_index(limited, work=Work())["filesIndexed"] == 31
     assert max(small.sizes) > 5 > min(small.sizes)
     project = app.workspace.projects.get(sonde.project)
@@ -99,6 +99,7 @@ def test_a_job_ends_though_nothing_can_be_written_down_of_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
+@pytest.mark.row("001-157")
 def test_under_a_limit_of_memory_an_index_is_made_or_the_limit_is_told(sonde: Any) -> None:
     for number in range(5):
         body = "".join(f"value_{number}_{n} = 'text of line {n}'\n" for n in range(1_500))
@@ -107,3 +108,17 @@ def test_under_a_limit_of_memory_an_index_is_made_or_the_limit_is_told(sonde: An
     assert told[-1] == "success"
     assert set(told) <= {"success", "OUT_OF_MEMORY"}, told
     assert sonde.ask("index")["filesIndexed"] == 36
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_NOFILE")
+def test_too_few_open_files_are_a_clear_error_and_a_low_soft_limit_is_raised(sonde: Any) -> None:
+    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {1}));"
+    start = "os.execv(sys.argv[1], sys.argv[1:])"
+    sonde.prefix = (sys.executable, "-c", limited.format(16, 16) + start)
+    for command in (("index", "--yes"), ("search", "walrus"), ("status",)):
+        error = sonde.fail(*command)
+        assert error["code"] == "TOO_FEW_FILES"
+        assert "16 files" in error["userMessage"]
+        assert "ulimit -n 64" in error["nextAction"]
+    sonde.prefix = (sys.executable, "-c", limited.format(16, 4096) + start)
+    sonde.ask("index", "--yes")

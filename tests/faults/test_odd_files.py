@@ -182,6 +182,7 @@ def test_files_that_may_not_be_read_are_left_out_and_come_back_when_they_may(son
         shut.chmod(0o755)
 
 
+@pytest.mark.row("001-118")
 def test_a_project_folder_that_may_not_be_read_is_said_to_be(sonde: Any) -> None:
     sonde = sonde.powerless()
     outside = sonde.project.parent

@@ -18,7 +18,7 @@ DENIED = (
     ".env", ".ENV", "conf/.env.production", "certs/server.pem", "certs/a.key", "keys/id_rsa",
     ".e\u200bnv", "node_modules/x/index.js", ".git/config", "vendor/lib.go", "dist/app.js",
     "debug.log", "yarn.lock", ".aws/credentials", ".ssh/config", "photo.png", "ignored/draft.py",
-    "secret_link.txt", "linked/outside.txt", "store.kdbx", ".npmrc",
+    "secret_link.txt", "linked/outside.txt", "store.kdbx", "prod.env", ".env~", ".env\ufe0f",
 )  # fmt: skip
 SECRET = "hunter2_walrus"
 _OPENED = re.compile(r"(?:open|openat|openat2)\((.*)\) = \d+<(.*)>$", re.MULTILINE)
@@ -103,6 +103,7 @@ def assert_harmless(sonde: Any, opened: list[tuple[str, str]]) -> None:
             )
 
 
+@pytest.mark.row("001-4")
 def test_no_command_opens_a_denied_file_or_writes_outside_its_storage(
     traced: Any, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_no_command_opens_a_denied_file_or_writes_outside_its_storage(
     assert {path: path.lstat().st_mtime_ns for path in traced.project.rglob("*")} == before
 
 
+@pytest.mark.row("001-4")
 def test_an_agent_cannot_make_the_server_open_a_denied_file(traced: Any, tmp_path: Path) -> None:
     def call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
         params = {"name": name, "arguments": arguments}

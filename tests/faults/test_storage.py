@@ -40,6 +40,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
+@pytest.mark.row("001-119")
 def test_a_full_disk_is_told_with_numbers_and_indexing_goes_on_once_there_is_room(
     sonde: Any,
     small_disk: Path,
@@ -103,6 +104,7 @@ def test_read_only_storage_says_what_to_do_and_grep_still_works(sonde: Any) -> N
         sonde.home.chmod(0o755)
 
 
+@pytest.mark.row("001-179")
 def test_an_index_that_became_read_only_is_still_searched(sonde: Any) -> None:
     sonde = sonde.powerless()
     sonde.ask("index", "--yes")

@@ -56,6 +56,7 @@ def find_leader(agents: list[Agent]) -> Agent:
     return leader
 
 
+@pytest.mark.row("001-110")
 def test_servers_agree_under_constant_edits(project: Path, home: Path, agents: list[Agent]) -> None:
     find_leader(agents)
     for turn in range(40):
@@ -73,6 +74,7 @@ def test_servers_agree_under_constant_edits(project: Path, home: Path, agents: l
     find_leader(agents)
 
 
+@pytest.mark.row("001-111")
 def test_another_takes_over_when_the_writer_is_killed(project: Path, agents: list[Agent]) -> None:
     leader = find_leader(agents)
     leader.process.send_signal(signal.SIGKILL)

@@ -85,6 +85,7 @@ def test_what_could_not_be_indexed_waits(name: str, tmp_path: Path) -> None:
     assert load_dirty(tmp_path) == {"a.py"}
 
 
+@pytest.mark.row("001-104")
 def test_lazy_waits_for_quiet(serve: Callable[..., Any]) -> None:
     served = serve(indexing_strategy="lazy", lazy_idle_threshold=2)
     before = served.holds("pkg/m1.py")
@@ -97,6 +98,7 @@ def test_lazy_waits_for_quiet(serve: Callable[..., Any]) -> None:
     wait_until(lambda: not waits(served), "nothing waits")
 
 
+@pytest.mark.row("001-104")
 def test_lazy_indexes_for_a_search(serve: Callable[..., Any]) -> None:
     served = serve(indexing_strategy="lazy", lazy_idle_threshold=3600)
     edit(served, "asked_for")
@@ -105,6 +107,7 @@ def test_lazy_indexes_for_a_search(serve: Callable[..., Any]) -> None:
     assert served.following()["strategy"] == "lazy"
 
 
+@pytest.mark.row("001-108")
 def test_what_waits_survives_the_process(serve: Callable[..., Any]) -> None:
     served = serve(indexing_strategy="lazy", lazy_idle_threshold=3600)
     edit(served, "left_behind")
@@ -141,6 +144,7 @@ def wait_found(served: Any, word: str, name: str = "pkg/m1.py") -> None:
     wait_until(lambda: name in served.finds(word), word)
 
 
+@pytest.mark.row("001-105")
 def test_git_indexes_with_the_commit_and_not_before(committed: Any) -> None:
     before = committed.holds("pkg/m1.py")
     edit(committed, "first_commit")
@@ -250,6 +254,7 @@ def test_a_file_indexed_in_the_moment_it_was_written_is_read_once_more_and_not_e
     assert not waits(served)
 
 
+@pytest.mark.row("001-107")
 def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]) -> None:
     served = serve(files=3)
     reader, other = served.open(), served.open(stays=False)

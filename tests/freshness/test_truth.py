@@ -16,6 +16,8 @@ import apsw
 import pytest
 from tests.waiting import wait_until
 
+from sonde.projects.follow import begin_following
+from sonde.projects.freshness import KnownFiles
 from sonde.runtime.work import Work
 from sonde.tools.code import grep, search_code
 from sonde.tools.index import create_index, get_index_status, reindex_file
@@ -251,3 +253,18 @@ def test_one_file_that_is_indexed_again_leaves_the_rest_complete(serve: Callable
     served.write("pkg/m1.py", "def again(): pass\n")
     reindex_file(served.app, "pkg/m1.py", work=Work())
     wait_until(lambda: freshness(served.app) == "complete", "complete")
+
+
+@pytest.mark.row("001-160")
+def test_a_server_gets_ready_for_the_first_search_before_it_is_asked(
+    serve: Callable[..., Any],
+) -> None:
+    served = serve(begin=False)
+    run_sonde(served.root, served.place / "home", "index", "--yes")
+    project = served.app.workspace.projects.get(served.root)
+    begin_following(served.app.workspace)
+    wait_until(lambda: project.part(KnownFiles).candidates.has_looked, "the files are known")
+    assert project.list_open()
+    assert project.seconds_since_search() == float("inf"), "nobody has searched"
+    assert project.seconds_idle() < 60, "what was loaded is kept for a while"
+    wait_until(lambda: project.following and project.following.is_current(), "it is followed")

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
-from sonde.app import App
 from sonde.indexing.following import Inbox, TreeWatch
 from sonde.indexing.sources import Tree
 from sonde.policy.changes import WatchFailed, find_silent_file_system
@@ -26,6 +25,7 @@ from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 
 
+@pytest.mark.row("001-95", "001-96", "001-98", "001-103")
 def test_a_saved_file_is_found_and_a_touched_one_is_left_alone(served: Any) -> None:
     assert served.finds("walrus_walks") != ["new.py"]
     served.write("new.py", "def walrus_walks():\n    return 1\n")
@@ -61,6 +61,7 @@ def test_the_other_store_follows_as_well(serve: Callable[..., Any]) -> None:
         reader.close()
 
 
+@pytest.mark.row("001-96")
 def test_editors_that_save_by_renaming_are_followed(served: Any) -> None:
     for number in range(3):
         draft = served.write("pkg/.m5.py.tmp", f"def saved_by_rename_{number}():\n    pass\n")
@@ -70,6 +71,7 @@ def test_editors_that_save_by_renaming_are_followed(served: Any) -> None:
     served.wait_equal()
 
 
+@pytest.mark.row("001-96")
 def test_folders_come_go_and_move(served: Any) -> None:
     served.write("a/b/c/deep.py", "def deep():\n    pass\n")
     wait_until(lambda: served.holds("a/b/c/deep.py"), "a file in new folders")
@@ -99,6 +101,7 @@ def test_ignore_files_hold_from_the_moment_they_are_saved(served: Any) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a folder costs no watch")
+@pytest.mark.row("001-99")
 def test_denied_folders_cost_no_watches(served: Any) -> None:
     served.write("node_modules/x/y/index.js", "var a\n")
     served.write("pkg/new/a.py", "a = 1\n")
@@ -191,6 +194,7 @@ def test_settings_hold_from_the_moment_they_are_saved(served: Any) -> None:
     assert served.holds("pkg/m2.py")
 
 
+@pytest.mark.row("001-156")
 def test_a_crashed_watcher_is_restarted_and_that_is_told(served: Any) -> None:
     broken = threading.Event()
 
@@ -317,9 +321,8 @@ def test_any_operations_end_as_a_fresh_index(served: Any, seed: int) -> None:
 
 def test_an_answer_neither_compacts_nor_waits_for_whoever_does(serve: Callable[..., Any]) -> None:
     served = serve(begin=False, watching="off")
-    served.app = App(
-        replace(served.app.workspace, fresh_s=(3600, 3600)), served.app.disk, served.app.knowledge
-    )
+    workspace = replace(served.app.workspace, fresh_s=(3600, 3600))
+    served.app = replace(served.app, workspace=workspace)
     create_index(served.app, work=Work())
     project = served.app.workspace.projects.get(served.root)
     tidied: list[str] = []

@@ -119,11 +119,13 @@ def serve(room: Room, at: Path) -> Iterator[Callable[[str], tuple[int, str, Any]
     )
     try:
         assert process.stdout
-        url = json.loads(process.stdout.readline())["url"]
+        facts = json.loads(process.stdout.readline())
+        url, key = facts["url"], {"Authorization": f"Bearer {facts['key']}"}
 
         def get(path: str) -> tuple[int, str, Any]:
             try:
-                answer = urllib.request.urlopen(url + path, timeout=PATIENCE_S)
+                request = urllib.request.Request(url + path, headers=key)
+                answer = urllib.request.urlopen(request, timeout=PATIENCE_S)
             except urllib.error.HTTPError as refused:
                 answer = refused
             with answer:

@@ -111,7 +111,7 @@ def app(open_app: Callable[..., App], root: Path, store: str, counter: Counter) 
     workspace = replace(
         made.workspace, projects=Projects(open_counted), static=CountingEmbedder(counter)
     )
-    return App(workspace, made.disk, made.knowledge)
+    return App(workspace, made.disk, made.knowledge, made.grounds)
 
 
 def index(app: App, root: Path) -> Any:

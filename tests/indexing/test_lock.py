@@ -65,6 +65,7 @@ def test_who_will_not_wait_is_told_and_who_will_is_let_in_afterwards(tmp_path: P
         assert turn.act is None, "it waited"
 
 
+@pytest.mark.row("001-153")
 def test_a_killed_holder_leaves_no_lock_behind(tmp_path: Path) -> None:
     holder = start_holder(tmp_path)
     holder.send_signal(signal.SIGKILL)

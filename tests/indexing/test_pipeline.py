@@ -196,6 +196,7 @@ def test_docs_that_are_switched_off_later_are_forgotten(open_bench: Any) -> None
     assert bench.files() == set()
 
 
+@pytest.mark.row("001-21", "001-87")
 def test_recursive_chunking_cuts_by_size_and_covers_the_file(open_bench: Any) -> None:
     bench = open_bench(chunking="recursive")
     text = "".join(f"line_{number} = {number}\n" for number in range(2000))

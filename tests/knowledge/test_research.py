@@ -44,14 +44,14 @@ def test_one_question_reaches_all_of_it_and_each_result_can_be_fetched(everythin
     answer = call(everything, "search", {"query": "count walrus"})
     rows = {row["source"]: row for row in reversed(answer["results"])}
     assert set(rows) == {"notes", "media", "code", "docs"}
-    assert rows["code"]["loc"] == {"path": "walrus.py", "start_line": 1, "end_line": 5}
+    assert rows["code"]["loc"] == {"path": "walrus.py", "start_line": 4, "end_line": 5}
     for row in rows.values():
         got = call(everything, "fetch", {"id": row["id"]})
         assert got["meta"]["uri"] == row["uri"]
         assert "walrus" in str(got["content"]).lower()
     code = call(everything, "fetch", {"id": rows["code"]["uri"]})["content"]
-    assert code == "import sea\n\n\ndef count_walruses():\n    return 3"
-    lines = rows["code"]["uri"].replace("#L1-L5", "#L4-L4")
+    assert code == "def count_walruses():\n    return 3"
+    lines = rows["code"]["uri"].replace("#L4-L5", "#L4-L4")
     assert call(everything, "fetch", {"id": lines})["content"] == "def count_walruses():"
     whole = call(everything, "fetch", {"id": rows["code"]["uri"], "retrieval": {"mode": "full"}})
     assert whole["content"].startswith("import sea")
@@ -102,9 +102,9 @@ def test_a_pointer_reaches_no_file_outside_its_project(everything, tmp_path, pat
     (tmp_path / "outside.py").write_text("x = 1\n")
     (tmp_path / "start" / "link.py").symlink_to(tmp_path / "outside.py")
     code = call(everything, "search", {"query": "count", "sources": ["code"]})["results"][0]
-    assert "walrus.py#L1-L5" in code["uri"]
+    assert "walrus.py#L4-L5" in code["uri"]
     with pytest.raises(refusal):
-        call(everything, "fetch", {"id": code["uri"].replace("walrus.py#L1-L5", path)})
+        call(everything, "fetch", {"id": code["uri"].replace("walrus.py#L4-L5", path)})
 
 
 def test_an_entry_whose_own_data_look_like_code_is_still_an_entry(everything, tmp_path):

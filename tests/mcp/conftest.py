@@ -115,10 +115,12 @@ class HttpServer:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, **options)
         assert self.process.stdout
         line = self.process.stdout.readline().decode().strip()
-        self.url = json.loads(line)["url"] if line.startswith("{") else line
+        facts = json.loads(line) if line.startswith("{") else {"url": line}
+        self.url, self.key = facts["url"], facts.get("key", "")
 
     def reach(self, transport: str, token: str = "") -> Any:
         """What the SDK's client connects to."""
+        token = token or self.key
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if transport == "ws":
             return open_socket(self.url.replace("http:", "ws:") + "/mcp/ws", headers)

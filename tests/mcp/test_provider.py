@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,9 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 async def test_vectors_come_in_the_background_and_words_stay_when_the_service_goes(
     project: Path,
 ) -> None:
-    with running(EmbeddingServer(StaticEmbedder(), 0)) as service:
-        address = service.address
-        for connect in start(project, address):
+    with ExitStack() as stack:
+        service = stack.enter_context(running(EmbeddingServer(StaticEmbedder(), 0)))
+        for connect in start(project, service.address):
             async with connect() as client:
                 await call(client, "create_index")
                 await wait_for_answer(
@@ -58,11 +59,10 @@ async def test_vectors_come_in_the_background_and_words_stay_when_the_service_go
                 )
                 found = await call(client, "search_code", query="bake")
                 assert "note" not in found["metadata"]
-    for connect in start(project, address):
-        async with connect() as client:
-            found = await call(client, "search_code", query="bake")
-            assert [row["path"] for row in found["results"]] == ["oven.py"]
-            assert found["metadata"]["note"].startswith("answered by words alone")
-            with pytest.raises(MCPError) as failed:
-                await client.call_tool("cortex_search", {"query": "bake"})
-            assert failed.value.error.code == -32603
+                stack.close()
+                found = await call(client, "search_code", query="bread in an oven")
+                assert [row["path"] for row in found["results"]] == ["oven.py"]
+                assert found["metadata"]["note"].startswith("answered by words alone")
+                with pytest.raises(MCPError) as failed:
+                    await client.call_tool("cortex_search", {"query": "bake bread"})
+                assert failed.value.error.code == -32603

@@ -16,7 +16,7 @@ from sonde.mcp.stdio import serve_stdio
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.tools.tool import Param, Tool
-from sonde.types import Progress
+from sonde.types import Caller, Progress
 
 
 class Said(TypedDict):
@@ -43,6 +43,9 @@ class Toy:
         """Add an event."""
         with self._diary.open("a") as file:
             file.write(event + "\n")
+
+    def seen_by(self, _caller: Caller) -> Toy:
+        return self
 
     def close(self) -> None:
         """Note the end."""
@@ -204,10 +207,12 @@ def serve_toys(diary: Path, token_file: Path | None) -> None:
     from sonde.web.accounts import load_tokens
     from sonde.web.application import build_application, serve_http
     from sonde.web.guard import Access
+    from sonde.web.patience import TimeLimits
 
-    access = Access(tokens=load_tokens(None, token_file), rate_limit=0)
+    access = Access(tokens=load_tokens(None, token_file) if token_file else None, rate_limit=0)
     app = build_application(lambda: Toy(diary), TOY_LISTING, access)
-    serve_http(app, access, lambda address: print(address, flush=True))
+    limits = [float(limit) for limit in os.environ.get("TOY_PATIENCE", "").split(",") if limit]
+    serve_http(app, access, lambda address: print(address, flush=True), TimeLimits(*limits))
 
 
 def main() -> None:

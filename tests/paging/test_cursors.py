@@ -1,5 +1,6 @@
 import base64
 import json
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,8 @@ from tests.waiting import wait_until
 
 from sonde.errors import BadCursor
 from sonde.paging.cursor import (
-    MOST_CHARS,
+    HIT_BYTES,
+    MOST_BYTES,
     MOST_SETS,
     TTL_S,
     Cursor,
@@ -17,7 +19,7 @@ from sonde.paging.cursor import (
     decode_cursor,
     encode_cursor,
 )
-from sonde.types import Hit, Span
+from sonde.types import FileState, Hit, Span
 
 KEY = b"k" * 32
 
@@ -174,16 +176,43 @@ def test_rankings_of_many_short_lines_count_for_what_they_take() -> None:
     lines = hits(1) * 10_000
     for number in range(40):
         sets.keep({"query": str(number)}, lines)
-    assert len(sets) == MOST_CHARS // sets.freeze({}, lines).chars < 20
+    assert len(sets) == MOST_BYTES // sets.freeze({}, lines).size < 20
 
 
 @pytest.mark.row("000-P37")
 def test_rankings_with_much_text_put_out_the_least_recently_used() -> None:
     sets = ResultSets(KEY)
-    large = [replace(hits(1)[0], text="x" * (MOST_CHARS // 2 + 1))] * 2
+    large = [replace(hits(1)[0], text="x" * (MOST_BYTES // 2 + 1))] * 2
     cursor = sets.cursor_at(sets.keep({"query": "small"}, hits(2)), 1)
     newest = sets.cursor_at(sets.keep({"query": "large"}, large), 1)
     assert len(sets) == 1
     sets.resume(newest or "", {})
     with pytest.raises(BadCursor, match="made room"):
         sets.resume(cursor or "", {})
+
+
+def test_memory_is_counted_in_bytes_of_text_in_any_script_and_of_what_is_beside_it() -> None:
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        made = [
+            Hit(
+                "/p", "code", f"src/module{n}/file{n}.py", Span(n + 9, n + 10, n + 999, n + 9999),
+                text * 10, n / 7, "rrf", "python", f"symbol_{n}",
+                tuple((name, n * 1.1) for name in ("words", "vector", "name", "path", "rerank")),
+                state=FileState(f"src/{n}/file{n}.py", f"{n:064x}", n + 999, n, "python", "code"),
+            )
+            for n, text in ((n, f"{n} \U0001f40b") for n in range(3_000))
+        ]  # fmt: skip
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    counted = ResultSets(KEY).keep({}, made).size
+    assert 0.7 * counted < used < 1.1 * counted
+
+
+def test_many_small_hits_put_out_others_as_few_large_ones_do() -> None:
+    sets = ResultSets(KEY)
+    sets.keep({"query": "small"}, hits(2))
+    sets.keep({"query": "many"}, hits(1) * (MOST_BYTES // HIT_BYTES))
+    assert len(sets) == 1

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def test_what_indexing_leaves_out_can_be_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [".env", ".env.local", "server.pem", "ID_RSA", ".ssh/config", ".aws/x", "a/.npmrc"]
+    "name", [".env", ".env.local", "server.pem", "ID_RSA", ".ssh/config", ".aws/x", "a/prod.env"]
 )
 def test_secrets_are_not_opened_by_any_name(tmp_path: Path, name: str) -> None:
     place = tmp_path / name
@@ -72,6 +73,41 @@ def test_a_secret_is_found_in_whichever_unicode(tmp_path: Path, encoding: str, b
     (tmp_path / "a.txt").write_bytes((before + KEY).encode(encoding))
     with pytest.raises(FileNotAdmitted, match="secret_content"):
         open_shown(tmp_path, "a.txt")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "latin-1"])
+@pytest.mark.parametrize("before", ["", "\0", "words \0 and\n"])
+def test_a_secret_is_found_without_a_mark_and_among_nulls(
+    tmp_path: Path, encoding: str, before: str
+) -> None:
+    (tmp_path / "a.bin").write_bytes((before + KEY).encode(encoding))
+    with pytest.raises(FileNotAdmitted, match="secret_content"):
+        open_shown(tmp_path, "a.bin")
+
+
+def test_what_is_read_of_a_huge_file_is_looked_through_and_no_more(tmp_path: Path) -> None:
+    huge, middle = 40 << 30, 20 << 30
+    with (tmp_path / "huge.txt").open("wb") as file:
+        file.write(b"words and words\n")
+        file.seek(middle)
+        file.write(KEY.encode())
+        file.truncate(huge)
+    began = time.process_time()
+    file = open_shown(tmp_path, "huge.txt")
+    try:
+        assert b"".join(file.read(0, 5)) == b"words"
+        assert b"".join(file.read(middle + (1 << 20), middle + (1 << 20) + 3)) == b"\0\0\0"
+        # neither the key, nor a part of it, nor what is before and after it
+        for start, end in (
+            (middle, middle + 9),
+            (middle + 400, middle + 410),
+            (middle - 9, middle),
+        ):
+            with pytest.raises(FileNotAdmitted, match="secret_content"):
+                list(file.read(start, end))
+    finally:
+        file.close()
+    assert time.process_time() - began < 2
 
 
 def test_links_and_second_names_are_refused(tmp_path: Path) -> None:

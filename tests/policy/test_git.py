@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,39 @@ def test_the_ignore_file_that_the_configuration_names_counts(root: Path, tmp_pat
     walked = list_walked(root)
     assert walked == list_by_git(root)
     assert "mine.tmp.py" not in walked
+
+
+@pytest.mark.row("001-72")
+def test_the_ignore_file_of_the_user_counts_and_no_user_needs_a_home(
+    root: Path, tmp_path: Path
+) -> None:
+    listed = (
+        "import sys; from pathlib import Path; from sonde.policy.walk import *;"
+        "print(*(f.path for f in walk_files(Path(sys.argv[1]), Rules()) if type(f) is ListedFile))"
+    )
+
+    def walk(**environ: str) -> list[str]:
+        kept = {"PATH": os.environ["PATH"], **environ}
+        command = [sys.executable, "-c", listed, str(root)]
+        return subprocess.run(
+            command, env=kept, check=True, capture_output=True, text=True
+        ).stdout.split()
+
+    place = write_files(
+        tmp_path / "user",
+        {
+            ".config/git/ignore": "mine.tmp.py\n",
+            ".gitconfig": "[user]\n\tname = t\n",
+            "elsewhere/git/config": "[Core]\n\tsafecrlf = no\n\texcludesFile = ~/named\n",
+            "named": "plain.py\nlocal/\n",
+        },
+    )
+    assert "mine.tmp.py" not in walk(HOME=str(place))
+    named = walk(HOME=str(place), XDG_CONFIG_HOME=str(place / "elsewhere"))
+    assert "mine.tmp.py" in named
+    assert "local/keep.py" not in named
+    assert "plain.py" in named, "it is tracked"
+    assert "mine.tmp.py" in walk(HOME="")
 
 
 @pytest.mark.row("001-73")

@@ -69,6 +69,7 @@ def list_paths(root: Path) -> list[str]:
 
 @given(top=_files, middle=_files, low=_files, folds=st.booleans())
 @settings(max_examples=150)
+@pytest.mark.row("001-71")
 def test_what_git_ignores_is_ignored(
     tree: Path, top: str, middle: str, low: str, folds: bool
 ) -> None:
@@ -87,6 +88,7 @@ def list_admitted(root: Path, rules: Rules | None = None) -> list[str]:
     return [entry.path for entry in found if isinstance(entry, ListedFile)]
 
 
+@pytest.mark.row("001-74")
 def test_gitignore_can_be_switched_off_but_sondeignore_cannot(tmp_path: Path) -> None:
     write_files(tmp_path, {".gitignore": "a.py", ".sondeignore": "b.py", "a.py": "", "b.py": ""})
     admitted = list_admitted(tmp_path, Rules(respect_gitignore=False))

@@ -25,6 +25,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("marker", MARKERS[1:])
+@pytest.mark.row("001-54", "001-55", "001-56", "001-57")
 def test_the_nearest_folder_with_a_manifest_is_the_root(tmp_path: Path, marker: str) -> None:
     inner = tmp_path / "outer/inner"
     (inner / "src").mkdir(parents=True)
@@ -33,6 +34,7 @@ def test_the_nearest_folder_with_a_manifest_is_the_root(tmp_path: Path, marker: 
     assert detect_root(inner / "src") == inner.resolve()
 
 
+@pytest.mark.row("001-53", "001-58")
 def test_a_repository_wins_over_a_manifest_below_it(tmp_path: Path) -> None:
     (tmp_path / "packages/web").mkdir(parents=True)
     (tmp_path / ".git").mkdir()
@@ -40,6 +42,7 @@ def test_a_repository_wins_over_a_manifest_below_it(tmp_path: Path) -> None:
     assert detect_root(tmp_path / "packages/web") == tmp_path.resolve()
 
 
+@pytest.mark.row("001-59")
 def test_a_worktree_whose_git_is_a_file_is_a_root(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: elsewhere")
     (tmp_path / "src").mkdir()
@@ -93,6 +96,7 @@ def test_paths_inside_resolve_and_need_not_exist(project: Path) -> None:
         "{project}/../proj-evil/secret.txt",
     ],
 )
+@pytest.mark.row("001-79")
 def test_paths_outside_are_refused(project: Path, path: str) -> None:
     named = path.replace("{sibling}", f"{project}-evil").replace("{project}", str(project))
     with pytest.raises(OutsideRoots):
@@ -100,6 +104,7 @@ def test_paths_outside_are_refused(project: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["../proj-evil", "src"])
+@pytest.mark.row("001-78", "001-79")
 def test_no_path_goes_through_a_link(project: Path, target: str) -> None:
     (project / "link").symlink_to(target)
     for path in ("link", "link/a.py", "link/secret.txt"):

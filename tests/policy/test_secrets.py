@@ -1,4 +1,4 @@
-"""Keys and tokens are found by what they look like; examples of them are not."""
+"""Secrets are found by what they look like and stand beside; examples of them are not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import string
 import time
 
 import pytest
+from tests.policy.secret_kinds import list_variants
 
+from sonde.policy.admit import find_denied
 from sonde.policy.secrets import redact_secrets, secret_in
 
 _dice = random.Random(7)
@@ -46,8 +48,8 @@ SECRETS = {
     f"B{make_random(9, _UPPER)}/{make_random(24)}",
     "Google API key": '"AIza' + make_random(35) + '"',
     "OpenAI key": "sk-" + make_random(20) + "T3Blbk" + "FJ" + make_random(20),
-    "Anthropic key": "sk-ant" + "-api03-" + make_random(93) + "AA",
-    "Stripe key": "sk_live" + "_" + make_random(24),
+    "Anthropic token": "sk-ant" + "-api03-" + make_random(93) + "AA",
+    "Stripe token": "sk_live" + "_" + make_random(24),
     "npm token": "npm" + "_" + make_random(36),
     "PyPI token": "pypi-" + "AgEIcHlwaS5vcmc" + make_random(70),
     "Hugging Face token": "hf" + "_" + make_random(34, string.ascii_letters),
@@ -110,6 +112,82 @@ def test_what_only_looks_like_one_passes(text: str) -> None:
 def test_a_real_token_after_an_example_is_still_found() -> None:
     text = "AKIAIOSFODNN7EXAMPLE\n" + SECRETS["AWS access key"]
     assert secret_in(text) == "AWS access key on line 2"
+
+
+VARIANTS = list(list_variants())
+
+
+def is_left_out(path: str, text: str) -> bool:
+    return find_denied(path) is not None or secret_in(text, path) is not None
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_at_least_95_of_100_variants_of_every_family_are_found(seen: bool) -> None:
+    assert len({variant.kind for variant in VARIANTS}) >= 150
+    for family in {variant.family for variant in VARIANTS}:
+        chosen = [one for one in VARIANTS if (one.family, one.seen) == (family, seen)]
+        missed = [one for one in chosen if not is_left_out(one.path, one.text)]
+        assert len(missed) <= 0.05 * len(chosen), [(one.kind, one.path) for one in missed]
+
+
+def test_what_is_found_can_be_taken_out() -> None:
+    for variant in VARIANTS:
+        if variant.value and secret_in(variant.text):
+            kept, count = redact_secrets(f"before é\n{variant.text}\nafter")
+            assert count >= 1
+            assert variant.value not in kept
+            assert kept.startswith("before é\n")
+            assert kept.endswith("\nafter")
+
+
+@pytest.mark.parametrize("word", ["TEST", "1234", "ABCD", "FAKE"])
+def test_a_real_key_may_contain_what_examples_do(word: str) -> None:
+    key = "AKIA" + make_random(5, _UPPER.replace("2", "")) + word + make_random(16 - 5 - 4, _UPPER)
+    assert secret_in(key.replace("1234", "2345")) is not None
+    assert secret_in("ghp" + f"_{make_random(16)}{word}{make_random(16)}") is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'password = "hunter2"',
+        'password = os.environ["DB_PASSWORD"]',
+        "token = request.headers.get_authorization_token(default=None)",
+        'API_KEY = "your-api-key-goes-in-here-please"',
+        "export TOKEN=${VAULT_TOKEN_FROM_SOMEWHERE}",
+        "postgres://user:password@localhost:5432/app",
+        "postgres://user:${DB_PASSWORD}@db/app",
+        "redis://:changeme-please@localhost",
+        "https://user:p%40ss%3Aw%2Frd@example.com",
+        'PublicKeyToken="b77a5c561934e089b77a5c561934e089"',
+        "csrf_token = '" + make_random(64) + "'",
+        "password: pbkdf2_sha256$30000$" + make_random(12) + "$" + make_random(43) + "=",
+        "ETAG_TOKEN = 'd41d8cd98f00b204e9800998ecf8427e'",
+        "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "docsearch({ apiKey: '" + make_random(32, "0123456789abcdef") + "', indexName: 'x' })",
+        "secret_key: abcdefghijklmnopqrstuvwxyz0123456789",
+        "passwordResetTokenGenerator = PasswordResetTokenGeneratorFactory.newInstance2()",
+        "sha256: " + make_random(64, "0123456789abcdef"),
+    ],
+)
+def test_what_people_write_is_no_secret(text: str) -> None:
+    assert secret_in(text) is None
+
+
+def test_random_values_beside_a_name_are_made_up_in_tests_and_tokens_are_not() -> None:
+    guess = f'SECRET = "{make_random(40)}"'
+    assert secret_in(guess, "app/settings.py") == "secret on line 1"
+    for path in (
+        "tests/csrf.py",
+        "src/test_a.py",
+        "pkg/a_test.go",
+        "web/a.spec.ts",
+        "A/FooTest.kt",
+    ):
+        assert secret_in(guess, path) is None
+        assert secret_in(SECRETS["GitHub token"], path) == "GitHub token on line 1"
+    assert secret_in(guess, "app/latest.py") is not None
+    assert secret_in(guess, "contest/settings.py") is not None
 
 
 def test_looking_is_fast_even_through_text_full_of_beginnings() -> None:

@@ -40,6 +40,7 @@ def test_files_come_in_the_order_of_their_names_with_size_and_time(tmp_path: Pat
     assert found[-1] == ListedFile("b.py", facts.st_size, facts.st_mtime_ns, stamp_file(facts))
 
 
+@pytest.mark.row("001-68")
 def test_a_denied_folder_is_one_entry_and_nothing_overrides_it(tmp_path: Path) -> None:
     make_files(tmp_path, "node_modules/a/i.js", "node_modules/b/i.js", ".env", "src/a.js")
     make_files(tmp_path, ".sondeignore", text="!node_modules/\n!.env\n")
@@ -52,6 +53,7 @@ def test_a_denied_folder_is_one_entry_and_nothing_overrides_it(tmp_path: Path) -
     }
 
 
+@pytest.mark.row("001-70")
 def test_exclude_drops_files_and_whole_folders(tmp_path: Path) -> None:
     make_files(tmp_path, "gen/a.py", "src/gen/b.py", "src/c.min.js", "src/d.js")
     told = tell(tmp_path, Rules(exclude=("gen", "*.min.js")))
@@ -81,6 +83,7 @@ def test_exclude_looks_at_nothing_above_the_project(tmp_path: Path) -> None:
     assert tell(tmp_path / "tmp/proj", Rules(exclude=("tmp/**", "tmp"))) == {"a.py": "ok"}
 
 
+@pytest.mark.row("001-70")
 def test_include_narrows(tmp_path: Path) -> None:
     make_files(tmp_path, "a.py", "b.md", "src/c.py")
     told = tell(tmp_path, Rules(include=("src/**", "*.md")))
@@ -92,6 +95,7 @@ def test_a_broken_pattern_is_an_error_at_once(tmp_path: Path) -> None:
         list(walk_files(tmp_path, Rules(exclude=("[a",))))
 
 
+@pytest.mark.row("001-78")
 def test_links_are_not_followed_wherever_they_lead(tmp_path: Path) -> None:
     make_files(tmp_path, "outside/secret.txt", "proj/src/a.py")
     root = tmp_path / "proj"
@@ -128,12 +132,14 @@ def test_a_second_hard_link_is_refused_unless_it_is_the_owners(tmp_path: Path) -
     assert allowed == {"a.txt": "ok", "inside.txt": "ok"}
 
 
+@pytest.mark.row("001-84")
 def test_twenty_folders_deep_is_walked_and_twenty_one_is_not(tmp_path: Path) -> None:
     deep = "/".join(f"d{level}" for level in range(20))
     make_files(tmp_path, f"{deep}/in.py", f"{deep}/d20/out.py")
     assert tell(tmp_path) == {f"{deep}/d20": "too_deep", f"{deep}/in.py": "ok"}
 
 
+@pytest.mark.row("001-76")
 def test_one_byte_over_the_limit_is_too_large(tmp_path: Path) -> None:
     (tmp_path / "full.txt").write_bytes(b"x" * 1024 * 1024)
     (tmp_path / "over.txt").write_bytes(b"x" * (1024 * 1024 + 1))

@@ -1,7 +1,6 @@
 """A search shows the definition that answers: its lines, its name, and what was left out."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.trees import write_files
@@ -23,7 +22,8 @@ FILES = {
         f"def migrate_database(target):\n    check(target)\n{LONG}    rename_columns(target)\n"
     ),
     "shop/net.rs": (
-        "/// Sends a request and waits.\n#[inline]\npub fn send_request(url: &str) -> u8 {\n    1\n}\n"
+        "/// Sends a request and waits.\n#[inline]\n"
+        "pub fn send_request(url: &str) -> u8 {\n    1\n}\n"
     ),
     "tests/test_cart.py": "def add_item():\n    pass\n\n\ndef test_total():\n    assert True\n",
 }

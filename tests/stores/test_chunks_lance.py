@@ -46,6 +46,7 @@ def read_table(tmp_path, database="index.lancedb", table="project_docs"):
     ("kind", "database", "table"),
     [("code", "index.lancedb", "project_docs"), ("docs", "docs.lancedb", "project_docs_prose")],
 )
+@pytest.mark.row("001-14", "001-15", "001-17", "001-18")
 def test_any_client_finds_the_documented_table(tmp_path, open_store, kind, database, table):
     open_store(kind).replace([make_file("src/a.py", "one\n", "two\n")])
     shown = read_table(tmp_path, database, table)
@@ -60,6 +61,7 @@ def test_any_client_finds_the_documented_table(tmp_path, open_store, kind, datab
     assert {uuid.UUID(row["id"]).version for row in rows} == {4}
 
 
+@pytest.mark.row("001-16")
 def test_the_documented_vector_is_zero_until_the_deep_one_is_there_and_survives(
     tmp_path, open_store
 ):

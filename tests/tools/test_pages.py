@@ -154,7 +154,7 @@ def test_spans_are_the_bytes_of_the_file(
 def test_spans_are_the_bytes_of_a_file_in_another_encoding(
     open_app: Callable[..., App], root: Path, verb: Callable[..., Any], coding: str
 ) -> None:
-    text = "# äöü\n\n\ndef otter():\n    return 'größer otter'\n"
+    text = "# schöne Bäume\n\n\ndef otter():\n    return 'größer otter'\n"
     mark = "\ufeff" if coding == "utf-16-be" else ""
     data = (mark + text).encode(coding)
     (root / "otter.py").write_bytes(data)

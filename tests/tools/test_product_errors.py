@@ -61,6 +61,7 @@ def fails(
     return told.value
 
 
+@pytest.mark.row("001-114")
 def test_without_an_index_every_verb_that_needs_one_says_so(app: App) -> None:
     for call in (get_index_status, reindex_project, delete_index):
         assert fails(errors.IndexNotFound, call, app).code == "INDEX_NOT_FOUND"
@@ -94,6 +95,7 @@ def test_looking_creates_nothing(app: App, root: Path) -> None:
     assert sorted(path.name for path in root.iterdir()) == ["a.py", "b.md", "pyproject.toml"]
 
 
+@pytest.mark.row("001-45", "001-123")
 def test_docs_that_are_switched_off_are_said_to_be(open_app: Callable[..., App]) -> None:
     app = open_app(index_docs=False)
     create_index(app, work=Work())
@@ -102,6 +104,7 @@ def test_docs_that_are_switched_off_are_said_to_be(open_app: Callable[..., App])
     assert search_code(app, "alpha", work=Work())["results"]
 
 
+@pytest.mark.row("001-40", "001-42", "001-120")
 def test_files_that_cannot_be_indexed_are_told_apart(
     indexed: App, root: Path, tmp_path: Path
 ) -> None:
@@ -126,12 +129,14 @@ def test_files_that_cannot_be_indexed_are_told_apart(
     assert reindex_file(indexed, str(root / "a.py"), work=Work())["chunksCreated"] == 1
 
 
+@pytest.mark.row("001-121")
 def test_a_broken_glob_is_told_by_its_position(indexed: App) -> None:
     told = fails(errors.InvalidPattern, search_by_path, indexed, "src/[ab")
     assert told.code == "INVALID_PATTERN"
     assert "4" in told.developer_message
 
 
+@pytest.mark.row("001-60")
 def test_a_folder_without_markers_is_used_once_agreed_to(
     open_app: Callable[..., App], tmp_path: Path
 ) -> None:
@@ -156,6 +161,7 @@ def test_a_project_that_does_not_exist_is_said_to_be_missing(app: App, root: Pat
         assert "no folder" in told.user_message
 
 
+@pytest.mark.row("001-77", "001-117")
 def test_a_large_project_is_indexed_only_when_confirmed(
     open_app: Callable[..., App], root: Path
 ) -> None:
@@ -171,6 +177,7 @@ def test_a_large_project_is_indexed_only_when_confirmed(
     assert create_index(app, confirm=token, work=Work())["filesIndexed"] == 15
 
 
+@pytest.mark.row("001-27")
 def test_changes_wait_for_a_yes_and_a_token_is_one(asked: App, root: Path) -> None:
     for call in (create_index, reindex_project, delete_index):
         told = fails(errors.ConfirmationRequired, call, asked)
@@ -180,6 +187,7 @@ def test_changes_wait_for_a_yes_and_a_token_is_one(asked: App, root: Path) -> No
     assert not asked.workspace.projects.get(root).folder.exists()
 
 
+@pytest.mark.row("001-173")
 def test_a_token_is_good_for_one_action_on_one_project_for_two_minutes(
     asked: App, root: Path, tmp_path: Path
 ) -> None:
@@ -208,6 +216,7 @@ def test_a_declined_change_changes_nothing(asked: App, root: Path) -> None:
     assert search_code(asked, "alpha", work=Work())["results"]
 
 
+@pytest.mark.row("001-43")
 def test_deleting_an_index_removes_its_folder_and_nothing_else(
     indexed: App, root: Path, tmp_path: Path
 ) -> None:
@@ -224,6 +233,7 @@ def test_deleting_an_index_removes_its_folder_and_nothing_else(
     assert search_code(indexed, "c", project=str(other), work=Work())["results"]
 
 
+@pytest.mark.row("001-151")
 def test_an_index_of_a_newer_version_is_left_alone_and_named(
     indexed: App, root: Path, open_app: Callable[..., App]
 ) -> None:

@@ -17,6 +17,7 @@ from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import create_index, get_index_status, reindex_file
+from sonde.tools.pages import hybrid_search
 from sonde.wiring import build_app
 
 
@@ -67,12 +68,15 @@ def ask(call: Any, *args: Any, **options: Any) -> Any:
 @example(query="größe_messen( " * 7000, mode="auto")
 @example(query="海" * 50_000, mode="auto")
 @example(query="../..", mode="auto")
+@example(query="half a character \ud800", mode="auto")
 @example(query="**/{a,b}/" + "{c,d}" * 20, mode="auto")
 @example(query=r"(\w{900}){900}", mode="auto")
 def test_any_query_is_answered(app: App, query: str, mode: str) -> None:
     for verb in (search_code, search_docs):
         answer = ask(verb, app, query, mode=mode)
         assert ("results" in answer) == bool(query.strip()), answer
+    answer = ask(hybrid_search, app, query)
+    assert ("results" in answer) == bool(query.strip()), answer
 
 
 @lenient

@@ -24,7 +24,7 @@ PIECE = "def locate_walrus(sea):\n    return sea.find('walrus')\n"
 def keep_fresh(app: App, seconds: float) -> App:
     """The same app, whose index counts as fresh for this long after a comparison."""
     workspace = replace(app.workspace, fresh_s=(seconds, seconds))
-    return App(workspace, app.disk, app.knowledge)
+    return App(workspace, app.disk, app.knowledge, app.grounds)
 
 
 @pytest.fixture
@@ -244,21 +244,21 @@ def test_a_rebuild_while_the_index_is_refreshed_is_a_rebuild(
     assert app.workspace.projects.get(root).stores()["code"].generation() > before
 
 
+@pytest.mark.row("001-36")
 def test_paths_are_found_by_glob(app: App) -> None:
     answer = search_by_path(app, "src/**/*.py", limit=1, work=Work())
     assert answer == {"matches": ["src/other.py"], "totalMatches": 2}
 
 
-def test_a_result_is_not_named_after_what_lies_below_its_lines(app: App, root: Path) -> None:
-    head = "walrus = 1  # where a walrus is found\n" + "filler = 'of one kind or another'\n" * 20
+def test_a_result_is_named_after_the_lines_shown_of_it(app: App, root: Path) -> None:
+    head = "# where a walrus is found\n" + "run('of one kind or another')\n" * 60
     (root / "src" / "both.py").write_text(head + PIECE)
     reindex_project(app, work=Work())
-    query, below = "filler of one kind or another", head.count("\n")
-    whole = search(app, query, path="src/both.py", max_tokens=2000)["results"][0]
-    assert (whole["startLine"], whole["symbol"]) == (1, "locate_walrus")
-    part = search(app, query, path="src/both.py", max_tokens=200)["results"][0]
-    assert part["endLine"] <= below
-    assert "symbol" not in part
+    query, below = "one kind or another", head.count("\n")
+    for mode in ("hybrid", "lexical", "semantic"):
+        part = search(app, query, path="src/both.py", mode=mode, max_tokens=200)["results"][0]
+        assert part["endLine"] <= below, mode
+        assert "symbol" not in part, mode
 
 
 def test_a_file_named_with_ideographs_is_found_by_its_name(

@@ -68,6 +68,7 @@ def assert_shape(answer: dict[str, Any], golden: dict[str, Any]) -> None:
             assert answer[key] == wanted, key
 
 
+@pytest.mark.row("001-31", "001-39", "001-41")
 def test_indexing_answers_as_documented(app: App, root: Path) -> None:
     golden = {
         "status": "success",
@@ -98,6 +99,7 @@ def test_indexing_answers_as_documented(app: App, root: Path) -> None:
     )
 
 
+@pytest.mark.row("001-34", "001-37", "001-44")
 def test_searching_answers_as_documented(app: App) -> None:
     call(app, create_index)
     answer = call(app, search_code, "log_in")
@@ -125,6 +127,7 @@ def test_searching_answers_as_documented(app: App) -> None:
     }
 
 
+@pytest.mark.row("001-38")
 def test_status_and_list_answer_as_documented(app: App, root: Path) -> None:
     call(app, create_index)
     size = re.compile(r"\d+(\.\d)?(B|KB|MB|GB)")
@@ -153,6 +156,7 @@ def test_status_and_list_answer_as_documented(app: App, root: Path) -> None:
     }
 
 
+@pytest.mark.row("001-8", "001-12", "001-22", "001-23", "001-24")
 def test_the_files_of_an_index_are_as_documented(app: App, root: Path) -> None:
     call(app, create_index)
     folder = app.workspace.projects.get(root).folder

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from sonde.stores.users import Users
+
 TOY = Path(__file__).parent.parent / "mcp" / "toy_server.py"
 TOKENS = {"anna": "a" * 24, "bert": "b" * 24, "local": "c" * 24}
 BOUND_S = 30.0
@@ -28,7 +30,11 @@ class Server:
         assert self.process.stdout
         line = self.process.stdout.readline().decode().strip()
         assert line, self.process.communicate()[1].decode()
-        self.url = json.loads(line)["url"] if line.startswith("{") else line
+        facts = json.loads(line) if line.startswith("{") else {"url": line}
+        self.url, key = facts["url"], facts.get("key")
+        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
+        """Sent with requests that bring neither a token nor a cookie of their own."""
+        self.browser_options = {"base_url": self.url, "extra_http_headers": self.headers}
         self.netloc = urlsplit(self.url).netloc
 
     def ask(
@@ -41,7 +47,8 @@ class Server:
         """One request; status, headers and body of the answer."""
         connection = http.client.HTTPConnection(self.netloc, timeout=BOUND_S)
         try:
-            connection.request(method, path, body, headers or {})
+            own = {} if headers and {"Authorization", "Cookie"} & headers.keys() else self.headers
+            connection.request(method, path, body, own | (headers or {}))
             answer = connection.getresponse()
             return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
         finally:
@@ -94,6 +101,11 @@ def locked(start: Callable[..., Server], tmp_path_factory: pytest.TempPathFactor
         f"{TOKENS['local']}\n"
     )
     return start(str(TOY), str(folder / "diary"), "--http", str(file))
+
+
+def allow_everyone(home: Path, folder: Path) -> None:
+    """Let every user of a server with this storage index, scan and read a folder."""
+    Users(home / "users.json").give("fileRoots", "all", folder)
 
 
 def bearer(user: str) -> dict[str, str]:

@@ -61,7 +61,7 @@ def visit(browser: Any, served: Server) -> Iterator[Callable[..., Any]]:
             problems.append(said.text)
 
     def open_page(path: str, **options: Any) -> Any:
-        contexts.append(browser.new_context(base_url=served.url, **options))
+        contexts.append(browser.new_context(**served.browser_options | options))
         page = contexts[-1].new_page()
         page.set_default_timeout(BOUND_MS)
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -315,7 +315,7 @@ def test_a_login_that_has_ended_leads_to_the_login(visit):
 @pytest.fixture(scope="module")
 def places(browser: Any, served: Server) -> dict[str, str]:
     """Every kind of page, each with something on it."""
-    page = browser.new_context(base_url=served.url).new_page()
+    page = browser.new_context(**served.browser_options).new_page()
     page.set_default_timeout(BOUND_MS)
     disk = scan_project(lambda path, **_: page.goto(path) and page)
     for name in ("another", "filled"):

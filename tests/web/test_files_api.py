@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.waiting import wait_until
 
-from .conftest import TOKENS, Server, bearer
+from .conftest import TOKENS, Server, allow_everyone, bearer
 
 JSON = {"Content-Type": "application/json"}
 MATERIAL = base64.b64encode(random.Random(7).randbytes(600)).decode()
@@ -56,6 +56,7 @@ def server(
         **os.environ, "SONDE_HOME": str(home), "SONDE_FILE_ROOTS": str(disk),
         "SONDE_TOKEN_FILE": str(tokens), "SONDE_EMBEDDING": "none", "SONDE_RATE_LIMIT": "0",
     }  # fmt: skip
+    allow_everyone(home, disk)
     command = ("-m", "sonde.cli.main", "serve", "--port", "0", "--json")
     return start(*command, env=environ, cwd=disk)
 

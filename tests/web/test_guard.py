@@ -137,8 +137,10 @@ def test_the_token_decides_the_user(locked):
         status, seen = locked.read("/api/caller", headers=bearer(user))
         assert (status, seen["user"]) == (200, user)
         assert seen["link"] == f"{locked.url}/api/toys/1"
-    cookie = {"Cookie": f"other=1; sonde_token={TOKENS['bert']}"}
-    assert locked.read("/api/caller", headers=cookie)[1]["user"] == "bert"
+    for name in ("sonde_token", f"sonde_{locked.netloc.rpartition(':')[2]}"):
+        cookie = {"Cookie": f"other=1; {name}={TOKENS['bert']}"}
+        answer = locked.read("/api/caller", headers=cookie)[1]
+        assert answer["code"] == "TOKEN_REQUIRED", "a cookie names a session, never a token"
     status, error = locked.read("/api/caller?user=anna", headers=bearer("bert"))
     assert (status, error["code"]) == (400, "UNKNOWN_ARGUMENT")
 

@@ -38,8 +38,10 @@ def test_a_link_leads_through_the_login_to_where_it_points(guarded):
     assert (status, headers["location"]) == (303, "/api/projects")
     cookie = headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=lax" in cookie
+    assert "SameSite=strict" in cookie
+    assert TOKENS["anna"] not in cookie
     kept = {"Cookie": cookie.split(";")[0]}
+    assert kept["Cookie"].startswith(f"sonde_{guarded.netloc.rpartition(':')[2]}=")
     assert guarded.ask("/api/projects", headers=BROWSER | kept)[0] == 200
 
 
@@ -88,6 +90,7 @@ def test_tokens_cannot_be_tried_at_will(start, tmp_path):
     serve = ("-m", "sonde.cli.main", "--json", "serve", "--port", "0")
     server = start(*serve, cwd=tmp_path, env=env)
     right = urlencode({"token": TOKENS["anna"], "next": "/"}).encode()
+    kept = {"Cookie": server.ask("/login", "POST", right, FORM)[1]["set-cookie"].split(";")[0]}
     assert {server.ask("/login", "POST", right, FORM)[0] for _ in range(15)} == {303}
     answers = [
         server.ask("/login", "POST", urlencode({"token": f"{'x' * 20}{at}"}).encode(), FORM)
@@ -97,5 +100,4 @@ def test_tokens_cannot_be_tried_at_will(start, tmp_path):
     status, headers, _ = answers[-1]
     assert status == 429
     assert int(headers["retry-after"]) > 0
-    kept = {"Cookie": f"sonde_token={TOKENS['anna']}"}
     assert server.ask("/api/projects", headers=kept)[0] == 200, "who is in stays in"

@@ -36,8 +36,7 @@ def test_a_folder_is_indexed_by_naming_it(site):
     second = root.parent / f"second {EVIL.replace('/', '-')}"
     second.mkdir()
     (second / "unicorn.py").write_text("def find_unicorn():\n    return 1\n")
-    status, way, _ = send(server, "/projects", ("project", str(second)))
-    assert status == 303
+    way = agree(server, "/projects", ("project", str(second)))
     wait_for_job(server, find_jobs(server, "index")[0]["jobId"])
     page = open_page(server, way)
     assert "ready" in page.text
@@ -146,12 +145,12 @@ def test_the_end_does_not_wait_for_open_streams_nor_leave_an_error(start, tmp_pa
         job = find_jobs(server, "index")[0]["jobId"]
         for _ in range(5):
             connection = http.client.HTTPConnection(server.netloc, timeout=BOUND_S)
-            connection.request("GET", f"/api/jobs/{job}/events")
+            connection.request("GET", f"/api/jobs/{job}/events", headers=server.headers)
             answer = connection.getresponse()
             assert answer.readline() == b"event: progress\n"
             streams.append((connection, answer))
         connection = http.client.HTTPConnection(server.netloc, timeout=BOUND_S)
-        connection.request("GET", "/mcp", headers=STREAM | greet(server))
+        connection.request("GET", "/mcp", headers=server.headers | STREAM | greet(server))
         streams.append((connection, connection.getresponse()))
         assert streams[-1][1].status == 200
         began = time.monotonic()
@@ -172,8 +171,7 @@ def test_the_first_index_of_a_folder_is_watched_from_its_beginning(site):
     third.mkdir()
     (third / "unicorn.py").write_text("def find_unicorn():\n    return 1\n")
     with hold_index(root.parent / "home", third):
-        status, way, _ = send(server, "/projects", ("project", str(third)))
-        assert status == 303
+        way = agree(server, "/projects", ("project", str(third)))
         page = open_page(server, way)
         assert "indexing" in page.text
         assert "Stop" in page.text

@@ -60,7 +60,7 @@ _QUERIES = {
         (unary_operator operand: (call target: (identifier) (arguments))) @attribute""",
     "go": "(field_declaration) @value (method_elem) @function",
     "haskell": """(data_constructor) @value (newtype_constructor) @value
-        (gadt_constructor) @value (field name: (_)) @value (header module: (_)) @type
+        (gadt_constructor) @value (field name: (_)) @value
         (class_declarations (signature) @function) (local_binds (function) @function)""",
     "java": """(enum_constant) @value (annotation_type_element_declaration) @function
         (record_declaration parameters: (formal_parameters (formal_parameter) @value))""",
@@ -87,9 +87,14 @@ _QUERIES = {
         (enum_declaration (variable_declaration) @value)
         (union_declaration (variable_declaration) @value)""",
 }  # fmt: skip
-_DEFINING: tuple[Role, ...] = ("type", "function")
+_DEFINING: tuple[Role, ...] = ("type", "function", "scope")
 _TYPED = "function"  # of Haskell: also the type of one
-_ROLES: dict[str, Role] = {"type": "type", "function": "function", "space": "space"}
+_ROLES: dict[str, Role] = {
+    "type": "type",
+    "function": "function",
+    "scope": "scope",
+    "space": "space",
+}
 _ELIXIR_TYPES = re.compile(rb"@(?:type|typep|opaque|callback|macrocallback)\s+\(?([\w?!]+)")
 _ELIXIR_VALUE = re.compile(rb"@(\w+)\s")
 _ELIXIR_DOCS = frozenset({b"doc", b"moduledoc", b"spec", b"impl", b"behaviour", b"typedoc", b"tag"})

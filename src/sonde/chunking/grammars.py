@@ -77,14 +77,15 @@ _CALLED = rb"[A-Z][A-Z0-9_]{2,}[A-Z0-9_](?:\([^()\n]*\))?"
 _MACROS = re.compile(
     rb"(?m)(?<!,)(?<!,\r)\n[ \t]*(?P<line>[A-Z][A-Z0-9_]{3,})(?=[ \t]*\r?$)(?!\s*[,(={}])"
     rb"|\b(?:class|struct|union|enum)[ \t]+(?P<type>%b)(?=[ \t]+(?!final)[A-Za-z_])"
-    rb"|\)[ \t]*(?:const[ \t]*)?(?P<end>%b)(?=\s*[{;])"
+    rb"|\)\s*(?:const\s+)?(?P<end>%b)(?=\s*[{;])"
+    rb"|\w[ \t]+(?P<guard>[A-Z_]*(?:GUARD|LOCK|REQUIRE|ATTR)[A-Z_]*(?:\([^()\n]*\))?)(?=\s*[;=])"
     rb"|^[ \t]*(?P<start>(?:%b[ \t]+)+)(?=(?:inline|static|constexpr|const|auto|void|int|bool|char"
     rb"|unsigned|class|struct|template|explicit|virtual|friend|extern|long|double|size_t)\b)"
     % (_CALLED, _CALLED, _CALLED)
 )
 _DIRECTIVES = re.compile(
     rb"(?ms)(?P<other>^[ \t]*#[ \t]*(?:else|elif)\b(?:(?!^[ \t]*#[ \t]*(?:if|endif)\b).)*)"
-    rb"|(?P<line>^[ \t]*#[ \t]*\w+[^\n]*)"
+    rb"|(?P<line>^[ \t]*#[ \t]*\w+[^\n]*)|\b(?P<modifier>ref)(?=\s+partial\s+struct\b)"
 )
 _MASKS = {"c": _MACROS, "cpp": _MACROS, "csharp": _DIRECTIVES}
 """What a grammar cannot read: macros that stand for syntax, and directives that cut it."""
@@ -102,11 +103,15 @@ def _mask(data: bytes, pattern: re.Pattern[bytes]) -> bytes:
     return pattern.sub(blank, data)
 
 
-def _count_errors(node: Node) -> int:
+def _count_errors(root: Node) -> int:
     """How many parts of a tree could not be read."""
-    if not node.has_error:
-        return 0
-    return (node.type == "ERROR" or node.is_missing) + sum(map(_count_errors, node.children))
+    count, stack = 0, [root]
+    while stack:
+        node = stack.pop()
+        if node.has_error:
+            count += node.type == "ERROR" or node.is_missing
+            stack += node.children
+    return count
 
 
 def parse_tree(grammar: str, data: bytes) -> Tree | None:

@@ -22,7 +22,7 @@ from sonde.chunking.symbols import (
     list_symbols,
 )
 from sonde.chunking.tags import find_tags
-from sonde.text.languages import language_of
+from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Symbol
 
 if TYPE_CHECKING:
@@ -148,16 +148,31 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
     cuts = [0] if whole else packing.pack_breaks(find_breaks(root, data, grammar), data)
     headers, symbols = label_cuts(path, data, cuts, found)
     names = list_symbols(find_details(root, data, grammar, found), data, grammar)
-    if root.has_error:
+    if root.has_error or grammar in _MISREAD:
         names = fill_gaps(names, data, grammar)
     return packing.cut_bytes(path, data, cuts, headers, symbols), names
 
 
+_MISREAD = frozenset({"kotlin"})  # grammars that read a definition as an expression, without error
 _KEYS = frozenset("yaml json toml ini cfg dotfile".split())
 _SCRIPT = re.compile(
     rb"<script\b(?P<kind>[^>]*)>(?P<code>.*?)</script\s*>", re.DOTALL | re.IGNORECASE
 )
 _NOT_BREAKS = re.compile(rb"[^\r\n]")
+
+
+Naming = Literal["syntax", "headings", "keys", "patterns", "none"]
+
+
+def naming_of(language: Language) -> Naming:
+    """What gives the names in files of a language."""
+    if language.grammar:
+        return "syntax"
+    if language.kind == "docs":
+        return "headings"
+    if language.name in _KEYS:
+        return "keys"
+    return "patterns" if has_patterns(language.name) else "none"
 
 
 def find_names(data: bytes, language: str) -> tuple[Symbol, ...]:

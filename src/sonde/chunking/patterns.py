@@ -41,7 +41,7 @@ assembly: f! <d>:(?!:) ;; v! \.?(?:equ|set|define) <n> ;; f! <n> (?i:proc|macro)
 awk: f func(?:tion)? <n>
 batch: f! :<n><end>
 bazel starlark: f def <n> ;; v <n>~=[^=] ;; k name~=~["']([^"'\n]+)
-clojure: t \((?:ns|defprotocol|defrecord|deftype|definterface) <lisp>
+clojure: t+ \(ns <lisp> ;; t \((?:defprotocol|defrecord|deftype|definterface) <lisp>
   f \((?:[\w.]+/)?(?:defn-?|defmacro|defmulti|defmethod) <lisp> ;; v \((?:def|defonce) <lisp>
 cmake: f (?i:function|macro)~\(~<d> ;; v (?i:set|option)~\(~<d>
   k (?i:add_(?:library|executable|custom_target)|project)~\(~<d>
@@ -61,11 +61,11 @@ elm: t (?:port )?(?:type(?: alias)?|module) <d> ;; f <n>~:(?=\s)
 emacs-lisp: f \((?:cl-)?(?:defun|defmacro|defsubst|defmethod|defgeneric) <lisp>
   v \((?:defvar|defcustom|defconst|defvar-local|defface|defgroup) <lisp>
   t \((?:cl-defstruct|define-(?:minor|derived)-mode) \(?<lisp>
-erlang: f! ([a-z]\w*)\([^;\n]*\)[^;\n]*-> ;; t! -(?:module|record)\(([\w']+)
+erlang: f! ([a-z]\w*)\([^;\n]*\)[^;\n]*-> ;; t+ -module\(([\w']+) ;; t! -record\(([\w']+)
   v! -define\((\w+) ;; t! -type (\w+)
 fish: f function <d> ;; v set (?:-\w+ )*<n>
 fortran: f (?i:(?:(?!end)[\w()=*,]+ ){0,4}(?:subroutine|function)) <n>~(?:\(|\r?$)
-  t (?i:module|program|interface) <n><end> ;; t (?i:type)(?:[^\n(]*::)?~<n><end>
+  t+ (?i:module|program) <n><end> ;; t (?i:type)(?:[^\n(]*::)?~<n><end>
 fsharp: t (?:type|module|namespace|exception) (?:\w+ )?<d>
   f (?:let|static member|member|override|abstract)(?: (?:rec|inline|private))* (?:\w+\.)?<n>
 gdscript: t class(?:_name)? <n> ;; f (?:static )?func <n>
@@ -84,23 +84,23 @@ html vue svelte astro template razor handlebars: k [^\n<]*<[^>\n]*\bid=["']([^"'
   k [^\n<]*<h[1-6][^>\n]*>\s*([^<>{}\n]+?)\s*</h[1-6]>
   f \{%-?~(?:macro|block) (\w+)
 jinja: f \{%-?~(?:macro|block) (\w+)
-julia: t (?:mutable )?(?:struct|module|baremodule|abstract type|primitive type) <n>
+julia: t+ (?:bare)?module <n> ;; t (?:mutable )?(?:struct|abstract type|primitive type) <n>
   f (?:function|macro) (?:\w+\.)*<n> ;; f <n>\([^=\n]*\)(?:::\S+)?~=[^=] ;; v const <n>~=
 just: f @?<d>(?:[ \t][^:=\n]*)?:(?!=) ;; v (?:export )?<d>~:=
 make: v! (?:export |override )?([A-Za-z_][\w.-]*)~(?::{0,3}|\?|\+|!)= ;; f define ([\w.-]+)
-  f! (\.?[^\s:#=$%.][^\s:#=$%]*)[^\n:=#]*::?(?![=:])
+  f! (\.?[^\s:#=$%.][^\s:#=$%]*+)(?:[ \t][^\n:=#]*+)?::?(?![=:])
 meson: v <n>~=[^=] ;; k (?:executable|library|project|test|option|custom_target)\(~'([^'\n]+)
 nim: f (?:proc|func|method|iterator|template|macro|converter) `?([^\s`(*\[]+)
   t <n>\*?~(?:\[[^\]\n]*\])?~(?:\{\.[^}\n]*\.\})?~=~(?:ref )?(?:object|enum)
 nix: k <d>~=[^=]
-objective-c: t @(?:interface|implementation|protocol) <n> ;; f [-+]~\([^)\n]*\)~<n>
+objective-c: t+ @(?:interface|implementation|protocol) <n> ;; f [-+]~\([^)\n]*\)~<n>
   v @property[^;\n]*[ \t*]<n>~; ;; v #define <n> ;; f <call><type>+[*&]*<n><body>
   t (?:typedef )?(?:struct|enum|union) <n> ;; t typedef [^;{}\n]*\b(?:NS_ENUM|NS_OPTIONS)\(\w+,~<n>
 ocaml: t (?:and|type|module(?: type)?|class|exception) (?:rec )?(?:'\w+ |\([^)\n]*\) )?<n>
   f (?:let|and|val|method|external)(?: (?:rec|inline|private))* <n>
 pascal: f (?i:procedure|function|constructor|destructor) (?:\w+\.)?<n> ;; t (?i:unit|program) <n>
   t <n>~=~(?i:class|record|interface|object)\b
-perl: f sub ([\w:]+) ;; t! package ([\w:]+) ;; v (?:our|use constant) [$@%{]?~(\w+)
+perl: f sub ([\w:]+) ;; t+ package ([\w:]+) ;; v (?:our|use constant) [$@%{]?~(\w+)
 plsql: f <create>?(?i:FUNCTION|PROCEDURE)<table>
   t <create>(?i:PACKAGE(?: BODY)?|TYPE|TABLE|VIEW|TRIGGER)<table>
 powershell: f (?i:function|filter|workflow) (?:\w+:)?<d> ;; t (?i:class|enum) <n>
@@ -115,7 +115,7 @@ racket scheme: f \(define(?:-syntax(?:-rule)?|/contract|\*)? \(+<lisp> ;; v \(de
   t \((?:struct|define-record-type) <lisp>
 solidity: t (?:abstract )?(?:contract|interface|library|struct|enum) <n>
   f (?:function|modifier|event|error) <n> ;; f (constructor)~\(
-sql: f <create>(?i:FUNCTION|PROCEDURE|AGGREGATE)<table> ;; v [`"\[]?([a-z_]\w*)[`"\]]? <column>
+sql: f! <create>(?i:FUNCTION|PROCEDURE|AGGREGATE)<table> ;; v [`"\[]?([a-z_]\w*)[`"\]]? <column>
   v <create>(?i:INDEX(?: CONCURRENTLY)?)<table>
   t <create>(?i:(?:MATERIALIZED )?(?:TABLE|VIEW|TYPE|SCHEMA|TRIGGER|SEQUENCE|DOMAIN|ROLE))<table>
 standard-ml: f (?:fun|and) <n> ;; v val (?:rec )?<n>
@@ -126,7 +126,7 @@ tcl: f proc ([\w:]+) ;; t namespace eval ([\w:]+)
 thrift: t (?:struct|service|enum|exception|union|typedef \S+) <n>
   v (?:const \S+|\d+:~(?:\w+ )?[\w<>,.]+) <n>
 vhdl: t (?i:entity|architecture|package(?: body)?|component) <n> ;; f (?i:procedure|function) <n>
-vim: f fu(?:n|nc|nction)?!? ((?:[sgl]:)?[\w#.]+) ;; v let ([gs]:\w+)~=
+vim: f fu(?:n|nc|nction)?!? (?:[sgl]:)?([\w#.]+) ;; v let [gs]:(\w+)~=
   f com(?:mand)?!? (?:-\S+ )*([A-Z]\w*)
 visual-basic: t (?i:(?:(?!end)\w+ ){0,3}(?:class|module|structure|enum|interface)) <n><end>
   f (?i:(?:(?:public|private|friend|shared|static|protected) )*(?:sub|function|property)) <n>
@@ -135,11 +135,11 @@ yacc: f! <n>\s*:(?!:) ;; v! %token[^\n]*?[ \t]<n>
 c cpp: t <words>(?:struct|union|enum|class) <n>\s*[:{] ;; f (?<![ \t])<call><type>+[*&]*<n><body>
   v #~define <n> ;; t typedef [^;{}\n]*[ *]<n>; ;; t @(?:interface|protocol) <n>
 csharp java: t <words>(?:class|interface|enum|record|struct) <n>
-  f (?:(?:public|private|protected|internal|static|async|override|final|abstract) )+<type><n>~[<(]
+  f (?:(?:public|private|protected|internal|static|unsafe|async|override|final) )+<type><n>~[<(]
 d vala apex hack: t <words>(?:class|struct|enum|union|interface|trait) <n>
   f <call><type>+[*&]*<n><body>
 kotlin: t (?:\w+ ){0,4}(?:class|interface|object) <n>
-  f (?:[\w@]+ ){0,5}fun (?:<[^>\n]*>~)?(?:[\w.<>?]+\.)?<n>~\(
+  f (?:[\w@]+ ){0,5}fun (?:[^\n(=]*[ \t.>])?<n>~\(
   v (?:(?:private|internal|const|override|lateinit|protected|public) )+va[lr] <n>
 swift: t (?:[\w@]+ ){0,4}(?:class|struct|enum|protocol|actor|extension) <n>
   f (?:[\w@]+ ){0,4}func <n>
@@ -148,7 +148,8 @@ typescript tsx javascript: f (?:export )?(?:default )?(?:declare )?(?:async )?fu
   t (?:export )?(?:declare )?type <n>[<=\s]
   f (?:export )?(?:const|let|var) <n>~=~(?:async~)?(?:\([^()\n]*\)|\w+)~=>
 """
-"""Per language, or several: kind (t, f, v, k; `!` if flat) and what follows the indentation."""
+"""Per language, or several: kind (t, f, v, k) and what follows the indentation. After the kind, `!`
+ends the lines at the next definition, `+` makes it hold all up to the next such."""
 _TOKEN = re.compile(r"\[[^\]]*\]|\\.|<[a-z]+>|[ ~]")
 _CLOSING = re.compile(rb"[ \t]*(?:[}\])]|(?i:end\w*)\b|</|#\}|esac\b|done\b|fi\b)")
 _OPENING = re.compile(
@@ -190,13 +191,13 @@ def _read_table() -> dict[str, list[str]]:
 
 
 @cache
-def _patterns_for(language: str) -> tuple[tuple[SymbolKind, bool, re.Pattern[bytes]], ...]:
+def _patterns_for(language: str) -> tuple[tuple[SymbolKind, str, re.Pattern[bytes]], ...]:
     rows = []
     for row in _read_table()[language]:
         mark, _, pattern = row.partition(" ")
         source = _TOKEN.sub(lambda token: _PARTS.get(token[0], token[0]), pattern)
         compiled = re.compile(b"^(?P<indent>[ \\t]*+)" + source.encode(), re.MULTILINE)
-        rows.append((_KINDS[mark[0]], mark.endswith("!"), compiled))
+        rows.append((_KINDS[mark[0]], mark[1:], compiled))
     return tuple(rows)
 
 
@@ -227,13 +228,17 @@ def _find_end(data: bytes, one: Found) -> int:
 def find_named(data: bytes, language: str) -> tuple[Symbol, ...]:
     """What the patterns of a language find, in order, with lines and qualified names."""
     found: dict[int, Found] = {}
-    for kind, flat, pattern in _patterns_for(language):
+    for kind, mark, pattern in _patterns_for(language):
         for match in pattern.finditer(data):
             named = match.start(match.lastindex or 1)
-            name = b".".join(part for part in match.groups()[1:] if part).decode("utf-8", "replace")
+            name = (
+                b".".join(part for part in match.groups()[1:] if part)
+                .replace(b"::", b".")
+                .decode("utf-8", "replace")
+            )
             at = data.rfind(b"\n", 0, named) + 1
-            indent = len(match["indent"])
-            found.setdefault(at, Found(at, indent, name, kind, named, flat))
+            indent = -1 if mark == "+" else len(match["indent"])
+            found.setdefault(at, Found(at, indent, name, kind, named, flat=mark != ""))
     return place_names(data, sorted(found.values(), key=lambda one: one.at)[:MAX_SYMBOLS])
 
 
@@ -271,7 +276,17 @@ def fill_gaps(symbols: tuple[Symbol, ...], data: bytes, language: str) -> tuple[
         return symbols
     known = set(map(_last_and_line, symbols))
     more = [one for one in find_named(data, language) if _last_and_line(one) not in known]
-    return tuple(sorted([*symbols, *more], key=lambda one: (one.start_line, -one.end_line)))
+    if not more:
+        return symbols
+    types = [one for one in more if one.kind == "type"]
+    found = [*(_qualify_by(one, types) for one in symbols), *more]
+    return tuple(sorted(found, key=lambda one: (one.start_line, -one.end_line)))
+
+
+def _qualify_by(one: Symbol, types: Sequence[Symbol]) -> Symbol:
+    """A symbol that lost its type in the tree, with the innermost type that holds its lines."""
+    held = [t for t in types if t.start_line < one.start_line and one.end_line <= t.end_line]
+    return one._replace(name=f"{held[-1].name}.{one.name}") if held and "." not in one.name else one
 
 
 def _last_and_line(one: Symbol) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sonde.chunking.nodes import Role, roles_of
@@ -23,6 +23,7 @@ _WHOLE_NAMES = re.compile(
 )
 _WRAPPED = frozenset({"reference_declarator", "parenthesized_declarator", "setter"})
 """Nodes around a name that the grammar gives no field."""
+_REFERENCE = re.compile(r"^&?\s*(?:'\w+\s+)?(?:mut\s+|dyn\s+)?")
 _FUNCTION_VALUE = re.compile("^(?!builtin).*(?:function|lambda|arrow|closure)")
 _TYPE_VALUE = re.compile(r"^(?:class|struct_declaration|enum_declaration|union_declaration)$")
 _IMPORTING = re.compile(rb"=\s*(?:await\s+)?(?:require|@import|import)\b")
@@ -50,7 +51,7 @@ _WRAPPER = re.compile(
     "^(?:decorated_definition|export_statement|template_declaration|lexical_declaration"
     "|variable_declaration|type_declaration|const_declaration|var_declaration|field_declaration"
     "|ambient_declaration|expression_statement|struct_declaration|enum_declaration"
-    "|union_declaration|declaration_command)$"
+    "|union_declaration|declaration_command|body_statement|declarations|block)$"
 )
 """Nodes around one definition, which begins where they begin."""
 _PUNCTUATION = frozenset("export default type const let var ( { ; ,".split())
@@ -101,7 +102,7 @@ def list_symbols(
             name = f"{one.space}.{one.name}" if one.space else one.name
             last = bisect_left(ends, max(one.start, one.end - 1)) + 1
             if grammar in _EQUATIONS and found and found[-1].name == name:
-                found[-1] = replace(found[-1], end_line=max(last, found[-1].end_line))
+                found[-1] = found[-1]._replace(end_line=max(last, found[-1].end_line))
                 continue
             line = bisect_left(ends, one.named) + 1
             found.append(Symbol(name, role, line, bisect_left(ends, one.lead) + 1, last))
@@ -113,7 +114,7 @@ def clean_name(text: str) -> str:
     if text.isidentifier():
         return text if len(text) <= _MAX_NAME else ""
     name = _NAME_NOISE.sub("", _GENERIC.sub("", text)).replace("::", ".").replace("\\", ".")
-    name = name.replace(":", ".").strip().strip(".*&$")
+    name = name.replace(":", ".").strip().strip(".*&")
     return "" if len(name) > _MAX_NAME or _BAD_NAME.search(name) else name
 
 
@@ -128,7 +129,8 @@ def locate_name(node: Node, data: bytes, *, inside: bool = False) -> tuple[str, 
         return "init", node.start_byte
     if node.type == "impl_item":
         target = node.child_by_field_name("type")
-        return (clean_name(node_text(target, data)), target.start_byte) if target else ("", 0)
+        text = _REFERENCE.sub("", node_text(target, data)) if target else ""
+        return clean_name(text), target.start_byte if target else 0
     found = node
     for _ in range(10):
         inner = next(filter(None, map(found.child_by_field_name, NAME_FIELDS)), None)
@@ -148,7 +150,8 @@ def locate_name(node: Node, data: bytes, *, inside: bool = False) -> tuple[str, 
                 return locate_name(child, data)
         else:
             return ("Companion" if node.type == "companion_object" else ""), node.start_byte
-    return clean_name(node_text(found, data)), found.start_byte
+    text = node_text(found, data)
+    return clean_name(text[found.type == "variable_name" and text[:1] == "$" :]), found.start_byte
 
 
 def _role_of_value(node: Node, data: bytes) -> Role | None:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sonde.cli.parse import COMMANDS, FAILED, FOUND, INTERRUPTED, Command, build_parser
+from sonde.runtime.private import hide_files
 
 if TYPE_CHECKING:
     from sonde.cli.session import Session
@@ -36,6 +37,7 @@ _ACTIONS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     _prepare_streams()
+    hide_files()
     try:
         code = _run(argv)
         sys.stdout.flush()

@@ -84,6 +84,7 @@ GLOBALS = (
     Option("--color", choices=("auto", "always", "never"),
            help="colour: auto (default), always or never"),
 )  # fmt: skip
+USER_ACTIONS = ("add", "list", "revoke", "allow", "share", "withdraw", "key", "link")
 _FULL = _flag("--full", about="show whole snippets and whole lines")
 
 _TOOLSETS = Option(
@@ -146,6 +147,7 @@ COMMANDS = (
         _number("-n", "--limit", about="results (default: 10)"),
         _flag("--watch", about="after an import, keep following the folder"),
         _flag("--restore", about="with an import, restore entries deleted here"),
+        Option("--user", metavar="NAME", help="of this user of `sonde serve` (default: your own)"),
     ), "sonde knowledge import ~/Notes"),
     Command("tree", "scan a folder and show what takes the space", "disk:run_tree", (
         Option("path", nargs="?", metavar="PATH", help="the folder (default: here)"),
@@ -163,6 +165,7 @@ COMMANDS = (
         Option("agents", nargs="*", metavar="AGENT", help="which (default: those found)"),
         Option("--scope", choices=("user", "project"), help="for all projects, or this one"),
         _flag("--guide", about="also add a short section on sonde to the agents' instructions"),
+        _flag("--auto-index", about="let agents' servers index the project they are started in"),
         _flag("--remove", about="remove what setup added"),
         _flag("--dry-run", about="show what would change, and change nothing"),
     ), "sonde setup claude-code codex --scope project --guide"),
@@ -174,6 +177,7 @@ COMMANDS = (
         Option("--token", metavar="T", help="the token that clients must send; visible in `ps`"),
         Option("--token-file", metavar="FILE", help="a file of lines `TOKEN` or `USER TOKEN`"),
         Option("--public-url", metavar="URL", help="the server's address as clients see it"),
+        _flag("--no-browser", about="do not open the page in a browser"),
         _TOOLSETS,
     ), "sonde serve --port 8420"),
     Command("status", "show the state of the project's index", "index:run_status"),
@@ -214,11 +218,16 @@ COMMANDS = (
         Option("action", choices=("serve",), help="what to do"),
         _number("--port", about="port (default: 8121; 0: any)", least=0),
     ), "sonde embed serve"),
-    Command("users", "manage the users of `sonde serve`: create, list and revoke keys",
+    Command("users", "manage the users of `sonde serve`: their keys, and what they may reach",
             "installation:run_users", (
-        Option("action", choices=("add", "list", "revoke"), help="what to do"),
-        Option("name", nargs="?", metavar="NAME", help="a user; to revoke, also a key's id"),
-    ), "sonde users add anna"),
+        Option("action", choices=USER_ACTIONS,
+               help="make, list or revoke keys; allow a folder to be indexed, scanned and read, "
+                "share a project to be searched and read, or withdraw either; print the key of "
+                "this installation, or a link that signs a browser in with it"),
+        Option("name", nargs="?", metavar="NAME",
+               help="a user, or `all`; to revoke, also a key's id"),
+        Option("folder", nargs="?", metavar="FOLDER", help="what to allow, share or withdraw"),
+    ), "sonde users allow anna /srv/anna"),
     Command("completion", "print the completion script of a shell", "completion:run_completion", (
         Option("shell", choices=SHELLS, help="which shell"),
     ), 'eval "$(sonde completion bash)"'),

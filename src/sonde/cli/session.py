@@ -21,6 +21,7 @@ from sonde.policy.roots import exists_below
 from sonde.runtime.logs import open_logs
 from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
+from sonde.types import LOCAL, Caller
 
 if TYPE_CHECKING:
     from sonde.app import App
@@ -41,6 +42,8 @@ class Session:
         self.out = open_screen(sys.stdout, args.color or "auto", environ)
         self.err = open_screen(sys.stderr, args.color or "auto", environ)
         self.interrupted = False
+        self.chose_root = False
+        """Whether a person named the project's folder when asked for it."""
         self._models = models
         self._named: str | None = args.project
 
@@ -84,11 +87,17 @@ class Session:
             if self.args.json or not self.prompt.is_interactive():
                 raise
             root = ask_root(self.prompt, Path.cwd())
+            self.chose_root = True
             project = find_project(self.app.workspace, str(root))
         if self.args.command not in _PRINT_WARNINGS:
             for warning in project.settings.warnings:
                 self.note(escape_controls(warning), "warn")
         return project
+
+    @property
+    def caller(self) -> Caller:
+        """Whose data the command works on: the operator's, or those of the user it names."""
+        return Caller(getattr(self.args, "user", None) or LOCAL)
 
     @property
     def project(self) -> str:
@@ -124,7 +133,7 @@ class Session:
                 return True
             return self.prompt.ask_yes(question) if self.prompt.is_interactive() else None
 
-        work = Work(report=line.show, ask=ask)
+        work = Work(report=line.show, ask=ask, caller=self.caller)
 
         def stop(_number: int, _frame: FrameType | None) -> None:
             self.interrupted = True

@@ -9,7 +9,7 @@ from pathlib import Path
 from sonde.disk.scan import TreeScan
 from sonde.disk.scope import find_home_folder, read_path, resolve_path, shorten_path
 from sonde.disk.trees import Disk, ScanReport
-from sonde.errors import NodeMissing, OutsideRoots
+from sonde.errors import NodeMissing
 from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path
 from sonde.projects.find import require_consent
@@ -37,7 +37,7 @@ class IndexState:
 
 def list_index_states(disk: Disk, caller: Caller) -> list[IndexState]:
     """Every scanned folder of a caller, newest first."""
-    return [read_index_state(disk, index) for index in disk.saved.newest(DiskIndex, caller.user)]
+    return [read_index_state(disk, index) for index in disk.list_indexes(caller.user)]
 
 
 def read_index_state(disk: Disk, index: DiskIndex) -> IndexState:
@@ -49,13 +49,8 @@ def read_index_state(disk: Disk, index: DiskIndex) -> IndexState:
 def read_root(disk: Disk, root: str, cwd: str) -> Path:
     """The folder to scan. A folder outside the roots is refused whether it exists or not."""
     place = resolve_path(read_path(root, cwd, find_home_folder()))
-    if not any(place.is_relative_to(above) for above in disk.roots):
-        raise OutsideRoots(
-            "the folder is in none of the allowed ones",
-            user_message="That folder may not be scanned.",
-            next_action="Name a folder below your home or the place where sonde was started, or "
-            "add it to `fileRoots` in the user's config.json.",
-        )
+    if not disk.workspace.reach.includes(place):
+        raise disk.workspace.reach.make_refusal("Name a folder below your home, or add it to")
     # unlike Path.is_dir, this returns False for a name that is too long
     facts = look_live(place, "") if os.path.isdir(place) else None  # noqa: PTH112
     if facts is None or facts.kind != "directory":
@@ -76,10 +71,11 @@ def start_scan(
                 work,
                 clock_ms=disk.clock_ms,
                 depth_limit=depth_limit,
-                follow=disk.roots if follow else (),
+                follow=within if follow else (),
                 limits=disk.scan_limits,
             ).run()
 
+    within = disk.workspace.reach.roots or (Path(root.anchor),)
     with disk.starting:
         known = find_index_of(disk, caller, root)
         handle = known.id if known else mint_handle(_INDEX_HANDLE_LENGTH)
@@ -95,7 +91,7 @@ def start_scan(
 
 def find_index_of(disk: Disk, caller: Caller, root: Path) -> DiskIndex | None:
     """The index of a folder, if it was scanned."""
-    known = disk.saved.newest(DiskIndex, caller.user)
+    known = disk.list_indexes(caller.user)
     return next((index for index in known if index.root == str(root)), None)
 
 

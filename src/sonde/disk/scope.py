@@ -103,13 +103,13 @@ def _locate(disk: Disk, session: ShellSession, target: Path) -> Place:
 
     A path in no tree is refused alike whether it exists or not.
     """
-    known, current = disk.saved.newest(DiskIndex, session.owner), session.index
+    known, current = disk.list_indexes(session.owner), session.index
     for place in (target, resolve_path(target)):
         holding = [index for index in known if place.is_relative_to(index.root)]
         if holding:
             best = max(holding, key=lambda index: (index.id == current, len(index.root)))
             return Place(best, place.relative_to(best.root).parts)
-    if any(target.is_relative_to(root) for root in disk.roots):
+    if disk.workspace.reach.includes(target):
         text = str(target)
         shown = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
         raise NotScanned("no scanned tree holds it", path=show_path(shown))
@@ -177,7 +177,7 @@ def read_preferences(session: ShellSession | None) -> ShellPreferences:
 
 def find_index(disk: Disk, caller: Caller, handle: str) -> DiskIndex:
     """An index of this caller."""
-    found = disk.saved.get(DiskIndex, handle, caller.user)
+    found = disk.get_index(handle, caller.user)
     if found is None:
         raise HandleUnknown(f"index {handle!r}", what="index", handle=handle)
     return found
@@ -189,7 +189,7 @@ def find_node(
     """The node of a handle with its index, which must be `index_id` if that is given."""
     wanted = find_index(disk, caller, index_id) if index_id is not None else None
     parts = split_node(handle)
-    index = disk.saved.get(DiskIndex, parts[0], caller.user) if parts else None
+    index = disk.get_index(parts[0], caller.user) if parts else None
     node = disk.tree(index.id).get(parts[1]) if index and parts else None
     if index is None or node is None:
         raise HandleUnknown(f"node {handle!r}", what="node", handle=handle)
@@ -211,7 +211,7 @@ def find_place(disk: Disk, session: ShellSession, path: str) -> Place:
 
 def place_session(disk: Disk, session: ShellSession) -> Place | None:
     """The place of a session's cwd; None outside of scanned trees."""
-    index = disk.saved.get(DiskIndex, session.index, session.owner) if session.index else None
+    index = disk.get_index(session.index, session.owner) if session.index else None
     cwd = Path(session.cwd)
     if index is None or not cwd.is_relative_to(index.root):
         return None

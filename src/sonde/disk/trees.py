@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import shutil
 import threading
@@ -170,7 +171,6 @@ class Disk:
         workspace: Workspace,
         open_saved: Callable[[], SavedStore],
         open_tree: Callable[[str], TreeStore],
-        roots: tuple[Path, ...],
         *,
         clock_ms: Callable[[], int] = now_ms,
         scan_limits: ScanLimits = ScanLimits(),  # noqa: B008 - frozen
@@ -178,8 +178,6 @@ class Disk:
         self.folder = folder
         self.workspace = workspace
         """Its jobs, its signing key, and the projects that search contents."""
-        self.roots = roots
-        """Folders that may be scanned, with everything below them."""
         self.clock_ms = clock_ms
         self.scan_limits = scan_limits
         self.starting = threading.Lock()
@@ -189,9 +187,29 @@ class Disk:
         self._sessions: OrderedDict[tuple[str, str], str] = OrderedDict()
         """User and connection -> the session that a call without a handle means."""
         self._locks: dict[str, WriterLock] = {}
-        self._saved: SavedStore | None = None
+        self._saved: list[SavedStore] = []
+        """At most one, once it is open; a list, because views share it."""
         self._trees: OrderedDict[str, TreeStore] = OrderedDict()
         self._guard = threading.Lock()
+
+    def seen_by(self, workspace: Workspace) -> Disk:
+        """The same disk for the caller whose workspace this is."""
+        view = copy.copy(self)
+        view.workspace = workspace
+        return view
+
+    def list_indexes(self, user: str) -> list[base.DiskIndex]:
+        """The scanned folders of a user that are within reach, newest first."""
+        return [one for one in self.saved.newest(base.DiskIndex, user) if self._admits(one)]
+
+    def get_index(self, handle: str, user: str) -> base.DiskIndex | None:
+        """One of them by its handle."""
+        found = self.saved.get(base.DiskIndex, handle, user)
+        return found if found and self._admits(found) else None
+
+    def _admits(self, index: base.DiskIndex) -> bool:
+        """Whether a folder may still be looked at; its roots may have been withdrawn since."""
+        return self.workspace.reach.may_change(Path(index.root))
 
     def recall_session(self, user: str, connection: str) -> str | None:
         """The session of a connection, if it has one."""
@@ -209,9 +227,9 @@ class Disk:
     def saved(self) -> SavedStore:
         """Sessions, indexes, resource sets and queries."""
         with self._guard:
-            if self._saved is None:
-                self._saved = self._open_saved()
-            return self._saved
+            if not self._saved:
+                self._saved.append(self._open_saved())
+            return self._saved[0]
 
     def tree(self, index: str) -> TreeStore:
         """The nodes of an index."""
@@ -274,6 +292,5 @@ class Disk:
             for tree in self._trees.values():
                 tree.close()
             self._trees.clear()
-            if self._saved:
-                self._saved.close()
-                self._saved = None
+            while self._saved:
+                self._saved.pop().close()

@@ -24,6 +24,7 @@ from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
 from sonde.embedding.server import MAX_BODY_BYTES, place_of, prove
 from sonde.embedding.services import PATIENCE, embed_in_batches
 from sonde.errors import EmbeddingFailed
+from sonde.runtime.private import make_folder
 
 _IDLE_S = 300.0  # the process ends after this long without a request
 _START_S = 30.0  # a busy machine takes seconds to start Python and listen
@@ -140,7 +141,7 @@ class LocalEmbedder:
     def _launch(self) -> subprocess.Popen[bytes]:
         command = [self._python, "-P", "-m", "sonde.embedding.server"]
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             with self._log.open("wb") as log:
                 process = subprocess.Popen(
                     [*command, str(self._folder), str(self._idle_s)],

@@ -32,6 +32,7 @@ from sonde.embedding.base import Mode, Vectors, make_units
 from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, plan_batches, run_session
 from sonde.embedding.services import MALFORMED
 from sonde.errors import EmbeddingFailed, InvalidRequest, MissingExtra, ModelDownloadFailed
+from sonde.runtime.private import make_folder
 
 HUB = "https://huggingface.co"
 GRAPHS = ("onnx/model.onnx", "model.onnx")
@@ -287,7 +288,7 @@ def fetch_model(
         for file in files:
             address = f"{hub}/{quote(name)}/resolve/{revision}/{quote(file.path)}"
             target = beside / file.path
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             _try(lambda at=address, to=target, one=file: _save(at, to, one, show), pause_s)  # type: ignore[misc]
         try:
             beside.rename(place)

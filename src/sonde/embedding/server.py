@@ -26,6 +26,7 @@ from typing import Any
 from sonde.embedding.base import Embedder, Mode, load_provider
 from sonde.embedding.services import is_loopback
 from sonde.errors import SondeError
+from sonde.runtime.private import make_folder
 from sonde.runtime.work import try_lock
 
 PORT = 8121  # the default that the documentation names
@@ -176,7 +177,7 @@ def serve_until_idle(folder: Path, idle_s: float) -> bool:
     """Serve the bundled model until idle. Returns false if another process already does."""
     embedder = load_provider("deep")
     place = place_of(folder, embedder.name)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     lock = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not try_lock(lock):

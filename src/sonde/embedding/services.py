@@ -25,6 +25,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from sonde.embedding.base import Mode, Vectors, make_units
 from sonde.errors import EmbeddingFailed
+from sonde.runtime.private import make_folder
 
 _MAX_ANSWER_BYTES = 256 << 20  # many times the largest batch of vectors as JSON
 _MAX_PAUSE_S = 20.0  # whatever a service names in Retry-After
@@ -215,7 +216,7 @@ class Identity:
             return
         temporary = self._place.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         try:
-            self._place.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._place.parent)
             temporary.write_text(json.dumps(known, indent=1, sort_keys=True), "utf-8")
             temporary.replace(self._place)
         except OSError:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sonde.indexing.sources import Tree
+from sonde.policy.deny_list import is_reported
 from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, Kind, ListedFile, Progress, Skipped
@@ -15,16 +16,18 @@ from sonde.types import FileState, Kind, ListedFile, Progress, Skipped
 EVERYTHING = "/"  # stands for the whole project among paths
 CUT_SHORT = "cut_short"  # the reason of a file that is indexed, but not to its end
 _EXAMPLES = 20  # omitted files that a report names, enough to see a pattern
+_MOST_REPORTED = 1_000  # secrets and vendored folders, all of which it names; about 100 KB
 _REPORT_EVERY_FILES = 2_000  # walking this many files takes about as long as a person notices
 _WORTH_NAMING = frozenset(
     {"secret_content", "unreadable", "bad_name", "too_large", "symlink", "hard_link", "same_name"}
-    | {CUT_SHORT}
+    | {"mount", CUT_SHORT}
 )
 
 Stores = Mapping[Kind, ChunkStore]
 States = Mapping[Kind, Mapping[str, FileState]]
-Refusals = dict[str, tuple[int, str]]
-"""Files whose content was refused: path -> stamp, reason; not read again until they change."""
+Refusals = dict[str, tuple[int, str, str]]
+"""Files whose content was refused: path -> stamp, reason, detail; not read again until they
+change."""
 
 
 @dataclass(slots=True)
@@ -37,7 +40,9 @@ class Omissions:
     def add(self, skipped: Skipped) -> None:
         """Count one."""
         self.counts[skipped.reason] += 1
-        if skipped.reason in _WORTH_NAMING and len(self.examples) < _EXAMPLES:
+        most = _MOST_REPORTED if is_reported(skipped) else _EXAMPLES
+        worth = skipped.reason in _WORTH_NAMING or most == _MOST_REPORTED
+        if worth and len(self.examples) < most:
             self.examples.append(skipped)
 
 
@@ -183,12 +188,12 @@ def _compare_paths(tree: Tree, known: States, refused: Refusals, paths: set[str]
 def _compare_file(
     diff: Diff, kind: Kind, entry: ListedFile, state: FileState | None, refused: Refusals
 ) -> None:
-    before, reason = refused.get(entry.path, (0, ""))
+    before, reason, detail = refused.get(entry.path, (0, "", ""))
     if state is not None and entry.stamp == state.stamp:
         diff.unchanged += 1
         if reason == CUT_SHORT:
             diff.omitted.add(Skipped(entry.path, reason))
     elif before == entry.stamp and reason != CUT_SHORT:
-        diff.omitted.add(Skipped(entry.path, reason))
+        diff.omitted.add(Skipped(entry.path, reason, detail))
     else:
         diff.changed.append((kind, entry))

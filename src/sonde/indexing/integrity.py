@@ -124,7 +124,7 @@ def _judge(
     kind = tree.kind_of(entry.path)
     if isinstance(entry, Skipped) or kind is None:
         return "gone" if states else None
-    stamp, _ = refused.get(entry.path, (0, ""))
+    stamp, *_ = refused.get(entry.path, (0, "", ""))
     if not states and stamp == entry.stamp:
         return None
     content = tree.read(entry.path)

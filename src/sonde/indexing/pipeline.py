@@ -33,6 +33,7 @@ from sonde.indexing.preparing import (
     state_of,
 )
 from sonde.indexing.sources import Tree, TreeReader
+from sonde.policy.secrets import SECRETS_VERSION
 from sonde.runtime.processes import retry_in_halves
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.chunks.base import ChunkStore
@@ -68,8 +69,9 @@ log = logging.getLogger(__name__)
 
 
 def recipe_of(tree: Tree) -> str:
-    """How files are chunked; indexes of two recipes are never mixed."""
-    return f"{tree.chunking}-{VERSION}"
+    """How files are chosen and chunked; indexes of two recipes are never mixed."""
+    allowed = "".join(f" {pattern}" for pattern in tree.sources[0].rules.allow)
+    return f"{tree.chunking}-{VERSION} secrets-{SECRETS_VERSION}{allowed}"
 
 
 @dataclass(slots=True)
@@ -144,7 +146,7 @@ def update_index(
             retry_in_halves(batch.contents, write)
             for state in tally.cut_short:
                 diff.omitted.add(Skipped(state.path, CUT_SHORT))
-                diff.refused[state.path] = (state.stamp, CUT_SHORT)
+                diff.refused[state.path] = (state.stamp, CUT_SHORT, "")
             tally.cut_short.clear()
             work.report(tally.progress())
     return IndexReport(
@@ -189,7 +191,7 @@ def _read(
     if isinstance(content, Skipped):
         diff.omitted.add(content)
         if content.reason in _REFUSALS and not _is_racy(entry.mtime_ns, began):
-            diff.refused[entry.path] = (entry.stamp, content.reason)
+            diff.refused[entry.path] = (entry.stamp, content.reason, content.detail)
     elif _is_racy(content.mtime_ns, began):
         return replace(content, stamp=0)
     return content
@@ -296,15 +298,23 @@ def coverage_of(stores: Stores, embedder: Embedder) -> list[tuple[int, int]]:
     return [store.coverage(embedder.name) for store in stores.values()]
 
 
-def seed_index(folder: Path, tree: Tree, work: Work, *, store: str, recipe: str) -> None:
+def seed_index(
+    folder: Path,
+    tree: Tree,
+    work: Work,
+    *,
+    store: str,
+    recipe: str,
+    admits: Callable[[Path], bool] = lambda _root: True,
+) -> None:
     """Begin a new index with a copy of one that is nearly the same, if there is one: that of a
     second worktree, a copy, a moved project.
 
     The files are still compared one by one, but equal ones are neither chunked nor embedded
-    again.
+    again. `admits` says of which projects a copy may be taken.
     """
     best, most = None, _WORTH_COPYING
-    for candidate in _list_candidates(folder, tree, store, recipe):
+    for candidate in _list_candidates(folder, tree, store, recipe, admits):
         work.check()
         share = _measure_similarity(candidate, tree)
         if share >= most:
@@ -321,9 +331,11 @@ def seed_index(folder: Path, tree: Tree, work: Work, *, store: str, recipe: str)
         log.info("%s is not copied: %s", best, error)
 
 
-def find_moved_index(folder: Path, tree: Tree, *, store: str, recipe: str) -> Path | None:
+def find_moved_index(
+    folder: Path, tree: Tree, *, store: str, recipe: str, admits: Callable[[Path], bool]
+) -> Path | None:
     """The index of a project that is gone and whose files lie here now, if there is one."""
-    for candidate in _list_candidates(folder, tree, store, recipe):
+    for candidate in _list_candidates(folder, tree, store, recipe, admits):
         metadata = load_metadata(candidate)
         gone = metadata and not Path(metadata.project_path).exists()
         if gone and _measure_similarity(candidate, tree) >= _SURELY_MOVED:
@@ -331,7 +343,9 @@ def find_moved_index(folder: Path, tree: Tree, *, store: str, recipe: str) -> Pa
     return None
 
 
-def _list_candidates(folder: Path, tree: Tree, store: str, recipe: str) -> list[Path]:
+def _list_candidates(
+    folder: Path, tree: Tree, store: str, recipe: str, admits: Callable[[Path], bool]
+) -> list[Path]:
     """Indexes made in the same way, those of folders of the same name first, then the newest."""
     name = tree.sources[0].root.name
     found: list[tuple[bool, str, Path]] = []
@@ -339,7 +353,7 @@ def _list_candidates(folder: Path, tree: Tree, store: str, recipe: str) -> list[
         with suppress(SondeError):
             metadata = load_metadata(other)
             same = metadata and (metadata.store, metadata.recipe) == (store, recipe)
-            if metadata and same and metadata.total_files:
+            if metadata and same and metadata.total_files and admits(Path(metadata.project_path)):
                 alike = Path(metadata.project_path).name == name
                 found.append((alike, metadata.last_updated or "", other))
     return [other for _, _, other in sorted(found, reverse=True)[:_MAX_CANDIDATES]]

@@ -16,7 +16,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import anyio
@@ -48,6 +51,11 @@ MAX_SESSION_CHARS = 200
 PROGRESS_INTERVAL_S = 0.2
 """Least time between progress notifications: clients redraw on each."""
 
+CALLS_PER_USER = 16
+"""Calls of one user that run at a time, of anyio's 40 threads; more wait, others are answered."""
+ROOTS_TIMEOUT_S = 2.0
+"""How long a client may take to name its roots; it knows them without asking anybody."""
+
 _log = logging.getLogger("sonde.mcp")
 
 _FORM: Json = {
@@ -63,6 +71,9 @@ _CANCELLATIONS = (asyncio.CancelledError, concurrent.futures.CancelledError)
 class Closable(Protocol):
     """What a server needs of an app."""
 
+    def seen_by(self, caller: Caller) -> object:
+        """The app as this caller may see it, to call verbs with."""
+
     def close(self) -> None:
         """Release everything."""
 
@@ -75,8 +86,12 @@ class LazyApp:
         self._lock = threading.Lock()
         self._app: Closable | None = None
 
-    def get(self) -> Closable:
-        """The app; the first call opens it, concurrent ones wait."""
+    def get(self, caller: Caller) -> Any:
+        """The app as this caller may see it; every verb that is served gets it from here."""
+        return self.open().seen_by(caller)
+
+    def open(self) -> Closable:
+        """The whole app; the first call opens it, concurrent ones wait."""
         with self._lock:
             if self._app is None:
                 self._app = self._open_app()
@@ -107,6 +122,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._running: set[Work] = set()
+        self._turns: dict[str, anyio.CapacityLimiter] = {}  # of each user
         self._worked = False
         self._changed = threading.Condition()
         # over stdio a process serves one client: the process is the session
@@ -120,7 +136,10 @@ class Calls:
         work = Work(
             report=_Reporter(ctx, channel).report,
             ask=_choose_ask(ctx, params, channel),
-            caller=_add_preferences(self.read_caller(ctx), ctx),
+            caller=replace(
+                _add_preferences(self.read_caller(ctx), ctx),
+                list_roots=cache(partial(_list_roots, ctx, channel)),
+            ),
         )
         try:
             return await self.run_work(verb, work)
@@ -131,9 +150,13 @@ class Calls:
     async def run_work(self, verb: Callable[[Work], Any], work: Work) -> Any:
         """The same for a `Work` that the caller has prepared."""
         try:
-            return await anyio.to_thread.run_sync(
-                self._run_tracked, verb, work, abandon_on_cancel=True
-            )
+            user = work.caller.user
+            if user not in self._turns:
+                self._turns[user] = anyio.CapacityLimiter(CALLS_PER_USER)
+            async with self._turns[user]:
+                return await anyio.to_thread.run_sync(
+                    self._run_tracked, verb, work, abandon_on_cancel=True
+                )
         except anyio.get_cancelled_exc_class():
             work.cancel()
             raise
@@ -268,6 +291,23 @@ def _choose_ask(
         return _is_consent(result)
 
     return ask
+
+
+def _list_roots(ctx: Context, channel: ClientChannel) -> tuple[Path, ...]:
+    """The client's roots, of clients that declare them; the newest protocol has none."""
+    capabilities, version = ctx.session.client_capabilities, ctx.protocol_version
+    if not (capabilities and capabilities.roots) or version in MODERN_PROTOCOL_VERSIONS:
+        return ()
+
+    async def ask() -> types.ListRootsResult:
+        with anyio.fail_after(ROOTS_TIMEOUT_S):
+            return await ctx.session.send_request(types.ListRootsRequest(), types.ListRootsResult)
+
+    try:
+        addresses = [urlsplit(str(root.uri)) for root in channel.call(ask).roots]
+    except (MCPError, ValidationError, TimeoutError):
+        return ()
+    return tuple(Path(unquote(each.path)).resolve() for each in addresses if each.scheme == "file")
 
 
 class _ReturnedAnswers:

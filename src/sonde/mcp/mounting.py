@@ -21,7 +21,7 @@ from sonde.searching.contexts import DEFAULT_LIMIT, MOST, ContextSearcher, Searc
 from sonde.tools import TOOLS
 from sonde.tools.schema import Argument
 from sonde.tools.tool import Tool, bind_arguments, find_tool
-from sonde.types import Json
+from sonde.types import Caller, Json
 
 _TYPES: Json = {
     "string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict,
@@ -67,7 +67,9 @@ def _make_call(tool: Tool, app: Any) -> Any:
         wanted = {name: value for name, value in given.items() if value is not None}
 
         def run() -> Json:
-            return dict(tool.call(app, **bind_arguments(tool, wanted), work=Work()))
+            return dict(
+                tool.call(app.seen_by(Caller()), **bind_arguments(tool, wanted), work=Work())
+            )
 
         try:
             return await anyio.to_thread.run_sync(run)

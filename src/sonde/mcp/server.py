@@ -62,7 +62,7 @@ def begin_soon(
     def run() -> None:
         if not ending.wait(BEGIN_S):
             try:
-                begin(app.get())
+                begin(app.open())
             except Exception:  # noqa: BLE001 - the server serves without it
                 _log.exception("background work did not start")
 
@@ -111,7 +111,7 @@ def build_server(
             listing.limits.take(name, calls.read_caller(ctx).user)
 
             def run_verb(work: Work) -> Any:
-                return tool.call(app.get(), **arguments, work=work)
+                return tool.call(app.get(work.caller), **arguments, work=work)
 
             answer = shape_answer(await calls.run(run_verb, ctx, params))
             outcome = "ok"
@@ -170,7 +170,7 @@ class ResourceReader:
             arguments = route.bind(texts)
             self._listing.limits.take(route.name, self._calls.read_caller(ctx).user)
             answer = await self._run(
-                ctx, lambda work: route.call(self._app.get(), **arguments, work=work)
+                ctx, lambda work: route.call(self._app.get(work.caller), **arguments, work=work)
             )
         except (CatalogError, NoSuchAddress, TooManyRequests) as error:
             # resources, unlike tools, have no error results
@@ -198,7 +198,10 @@ class ResourceReader:
             given = (params.context.arguments if params.context else None) or {}
             try:
                 values = await self._run(
-                    ctx, lambda _work: complete(self._app.get(), typed.name, typed.value, given)
+                    ctx,
+                    lambda work: complete(
+                        self._app.get(work.caller), typed.name, typed.value, given
+                    ),
                 )
             except (CatalogError, InvalidRequest):
                 values = ()  # incomplete input is no error

@@ -7,9 +7,11 @@ that a token made for one thing is worthless for another, and only the installat
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import hmac
 import json
+import sys
 import threading
 import time
 import uuid
@@ -126,9 +128,10 @@ TTL_S = 300.0
 SWEEP_S = 60.0  # a fifth of the TTL, so that memory is freed soon after it
 MOST_SETS = 100
 """Rankings kept at a time, as documented."""
-MOST_CHARS = 64_000_000
-"""Of all kept rankings together; the least recently used make room."""
-_HIT_CHARS = 400  # what a hit takes beside its text, in bytes as measured
+MOST_BYTES = 64_000_000
+"""Memory of all kept rankings together; the least recently used make room."""
+HIT_BYTES = 1_500
+"""What a hit takes beside its text, measured: its place, its reasons and its file."""
 _MOST_EVICTED = 1_000  # rankings remembered as evicted, so that their cursors say why
 
 
@@ -147,8 +150,8 @@ class ResultSet:
     last_used: float
     facts: Any
     """What every page says of the whole ranking; its tool knows the type."""
-    chars: int
-    """Size of all hits, which `MOST_CHARS` limits."""
+    size: int
+    """Bytes of memory, which `MOST_BYTES` limits."""
     pages: dict[int, int] = field(default_factory=lambda: {0: 1})
     """Offset -> number of the page that starts there; a budget makes pages of unequal length."""
 
@@ -168,6 +171,12 @@ class ResultSets:
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
+    def sealed_with(self, key: bytes) -> ResultSets:
+        """The same rankings, whose cursors are signed with another key."""
+        view = copy.copy(self)
+        view._key = key  # noqa: SLF001 - of a copy of itself
+        return view
+
     def __len__(self) -> int:
         return len(self._sets)
 
@@ -175,9 +184,9 @@ class ResultSets:
         self, parameters: Mapping[str, Any], hits: Sequence[Any], facts: Any = None
     ) -> ResultSet:
         """Freeze a ranking; it is kept from the first cursor into it, so one page takes no room."""
-        chars = sum(len(hit.text) + _HIT_CHARS for hit in hits)
+        size = sum(sys.getsizeof(hit.text) + HIT_BYTES for hit in hits)
         return ResultSet(
-            uuid.uuid4().hex, dict(parameters), tuple(hits), self._clock(), facts, chars
+            uuid.uuid4().hex, dict(parameters), tuple(hits), self._clock(), facts, size
         )
 
     def keep(
@@ -193,11 +202,11 @@ class ResultSets:
         with self._lock:
             self._drop_expired()
             self._sets[kept.id] = kept
-            total = sum(one.chars for one in self._sets.values())
-            while len(self._sets) > MOST_SETS or (total > MOST_CHARS and len(self._sets) > 1):
+            total = sum(one.size for one in self._sets.values())
+            while len(self._sets) > MOST_SETS or (total > MOST_BYTES and len(self._sets) > 1):
                 id_, evicted = self._sets.popitem(last=False)
                 self._evicted.append(id_)
-                total -= evicted.chars
+                total -= evicted.size
 
     def find(self, parameters: Mapping[str, Any]) -> ResultSet | None:
         """The newest ranking kept for just these parameters, for pages named by number."""

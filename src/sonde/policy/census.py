@@ -177,7 +177,8 @@ class _Count:
             changed = self._forget(path) or changed
         for child in new:
             try:
-                with folder.enter(folder.spell(child.path.split("/")[-2])) as inner:
+                name = folder.spell(child.path.split("/")[-2])
+                with folder.enter(name, same_system=True) as inner:
                     changed = self._list(child, inner) or changed
             except OSError:
                 changed = self._leave(child) or changed

@@ -66,7 +66,10 @@ def read_git_rules(place: Path, *, around: bool = False) -> GitRules | None:
 
 def _read_config(repository: Repository) -> tuple[Path, int]:
     """The user's ignore file, and how many bytes the name of an object has."""
-    home = Path.home()
+    try:
+        home = Path.home()
+    except RuntimeError:  # the user has no home
+        home = repository.place
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
     own = os.environ.get("GIT_CONFIG_GLOBAL")
     users = [Path(own)] if own else [folder / "config", home / ".gitconfig"]

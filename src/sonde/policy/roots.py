@@ -36,6 +36,28 @@ _FILE = os.O_RDONLY | _NO_FOLLOW
 for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
     _FILE |= getattr(os, _flag, 0)
 _MAX_MTIME_NS = (1 << 63) - 1  # the largest integer of a database
+_CLOSED: dict[str, set[Path]] = {}
+"""Name in one letter case -> real paths of that name which no verb opens."""
+_KNOWN_OPEN: dict[Path, tuple[int, int]] = {}
+"""Folders that are not closed off, as of when they were these: to resolve a path takes a while."""
+
+
+def close_off(path: Path) -> None:
+    """Put a file or folder out of reach of every verb in this process, whatever the roots: sonde's
+    own storage, its keys and its files of tokens."""
+    real = path.resolve()
+    _CLOSED.setdefault(real.name.casefold(), set()).add(real)
+    _KNOWN_OPEN.clear()
+
+
+def _refuse_closed(place: Path) -> None:
+    facts = place.stat()
+    if _KNOWN_OPEN.get(place) == (facts.st_dev, facts.st_ino):
+        return
+    real = Path(os.path.realpath(place))
+    if any(real.is_relative_to(closed) for paths in _CLOSED.values() for closed in paths):
+        raise PermissionError(errno.EACCES, "kept for sonde", str(place))
+    _KNOWN_OPEN[place] = (facts.st_dev, facts.st_ino)
 
 
 def detect_root(start: Path) -> Path:
@@ -125,15 +147,24 @@ class Folder:
             self._descriptor = os.open(place, _FOLDER | _NO_FOLLOW, dir_fd=above)
             return
         self._place = place = Path(place)
+        _refuse_closed(place)
         if _BY_DESCRIPTOR:
             self._descriptor = os.open(place, _FOLDER)
         elif not stat.S_ISDIR(place.lstat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(place))
 
-    def enter(self, name: str) -> Folder:
-        """The folder of that name in this one; raises `OSError` if it is a link."""
+    def enter(self, name: str, *, same_system: bool = False) -> Folder:
+        """The folder of that name in this one; raises `OSError` if it is a link.
+
+        `same_system` also refuses a mount: a folder of another file system.
+        """
+        self._refuse_closed_name(name)
         try:
-            return Folder(self._at(name), above=self._descriptor)
+            inner = Folder(self._at(name), above=self._descriptor)
+            if same_system and inner.look_at(".").st_dev != self.look_at(".").st_dev:
+                inner.close()
+                raise OSError(errno.EXDEV, "another file system", name)
+            return inner
         except NotADirectoryError:
             # Linux reports a link this way, too.
             if stat.S_ISLNK(self.look_at(name).st_mode):
@@ -186,6 +217,7 @@ class Folder:
         Raises `OSError` for anything else, without opening it; what replaces the file between the
         check and the opening is closed at once.
         """
+        self._refuse_closed_name(name)
         seen = self.look_at(name)
         if not stat.S_ISREG(seen.st_mode):
             raise OSError(_errno_of(seen.st_mode), "not a regular file", name)
@@ -204,6 +236,11 @@ class Folder:
                 return file.read(limit)
         except OSError:
             return None
+
+    def _refuse_closed_name(self, name: str) -> None:
+        for closed in _CLOSED.get(name.casefold(), ()):
+            if closed.exists() and os.path.samestat(self.look_at(name), closed.stat()):
+                raise PermissionError(errno.EACCES, "kept for sonde", name)
 
     def _at(self, name: str) -> str | Path:
         """The path of a name, relative to the descriptor where there is one."""
@@ -251,7 +288,7 @@ class OpenPath:
     def _enter(self, name: str) -> None:
         """Open a folder in the innermost one, and make it the innermost."""
         folder = self._innermost()
-        self._folders.append(folder.enter(folder.spell(name)))
+        self._folders.append(folder.enter(folder.spell(name), same_system=True))
         self._names.append(name)
 
     def _innermost(self) -> Folder:
@@ -307,7 +344,7 @@ def open_below(root: Path, names: Sequence[str]) -> tuple[int, os.stat_result]:
 _SKIP_REASONS = {
     errno.ELOOP: "symlink", errno.EMLINK: "symlink", errno.ENOENT: "missing",
     errno.ENOTDIR: "missing", errno.EISDIR: "folder", errno.ENXIO: "special",
-    errno.ENODEV: "special",
+    errno.ENODEV: "special", errno.EXDEV: "mount",
 }  # fmt: skip
 
 

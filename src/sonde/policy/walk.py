@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sonde.policy.admit import Gate, Rules, compile_rules, find_denied, has_binary_suffix
+from sonde.policy.admit import Gate, Rules, compile_rules, find_denied
+from sonde.policy.deny_list import has_binary_suffix
 from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
 from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
 from sonde.policy.roots import (
@@ -164,7 +165,7 @@ def open_folder_scope(
 
 
 def _open_level(above: Level, name: str, rules: Rules, root: Path) -> Level:
-    folder = above.folder.enter(name)
+    folder = above.folder.enter(name, same_system=True)
     try:
         entries = folder.scan()
     except OSError:
@@ -213,7 +214,7 @@ def judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None)
     folder = kind == "folder"
     if show_path(name) != name:
         return Skipped(show_path(path), "bad_name")
-    denial = gate.find_denial(name, folder=folder)
+    denial = gate.find_denial(name, folder=folder, path=path)
     if denial is not None:
         return Skipped(path, "denied", denial)
     if kind in ("symlink", "special"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -12,22 +13,33 @@ from sonde.errors import (
     Cancelled,
     ConfirmationRequired,
     FileLimitWarning,
+    HandleUnknown,
     IndexNotFound,
     InvalidRequest,
+    OutsideRoots,
     ProjectNotDetected,
     SondeError,
     StorageUnusable,
 )
 from sonde.indexing.pipeline import find_moved_index, recipe_of
 from sonde.paging.cursor import BrokenSealError, seal, unseal
+from sonde.policy.reach import is_too_wide
 from sonde.policy.roots import detect_root
 from sonde.projects.project import Project, Workspace
+from sonde.runtime.jobs import JobRecord
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.files import read_json
-from sonde.stores.records import load_metadata, project_folder, save_metadata
+from sonde.stores.records import has_index, load_metadata, project_folder, save_metadata
 
 ALL = "all"
 _CONSENT_S = 120  # time to ask a person, too short to be kept for another occasion
+_COMMANDS = {
+    "create_index": "sonde index",
+    "reindex_project": "sonde reindex -p",
+    "delete_index": "sonde delete -p",
+}
+"""By action, how a person does the same."""
+_ASK_A_PERSON = "A person must agree: ask the user to run `{command}` once."
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +73,9 @@ def _open(workspace: Workspace, root: Path) -> Project:
         return project
     store, recipe = project.settings.store_name, recipe_of(project.tree)
     try:
-        moved = find_moved_index(project.folder, project.tree, store=store, recipe=recipe)
+        moved = find_moved_index(
+            project.folder, project.tree, store=store, recipe=recipe, admits=workspace.reach.admits
+        )
         metadata = load_metadata(moved) if moved else None
         if moved is None or metadata is None:
             return project
@@ -81,9 +95,8 @@ def _nearest(workspace: Workspace, folder: Path) -> Path | None:
         marked = detect_root(folder)
     for above in (folder, *folder.parents):
         try:
-            if (
-                above == marked
-                or (project_folder(workspace.home, above) / "metadata.json").exists()
+            if (above == marked or has_index(workspace.home, above)) and workspace.reach.admits(
+                above
             ):
                 return above
         except OSError as error:
@@ -93,7 +106,9 @@ def _nearest(workspace: Workspace, folder: Path) -> Path | None:
 
 def _named_folder(workspace: Workspace, project: str) -> Path:
     try:
-        return (workspace.start / Path(project).expanduser()).resolve(strict=True)
+        folder = (workspace.start / Path(project).expanduser()).resolve()
+        workspace.reach.require(folder, way_down=True)
+        return folder.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidRequest(
             f"project {project!r}: {error}", user_message="There is no folder '{p}'.", p=project
@@ -102,11 +117,7 @@ def _named_folder(workspace: Workspace, project: str) -> Path:
 
 def _may_use(workspace: Workspace, folder: Path, work: Work) -> bool:
     """Ask whether a folder without markers is the project; a whole home or disk never is."""
-    try:
-        home = Path.home()
-    except RuntimeError:  # the user has no home
-        home = folder
-    if folder in (Path(folder.anchor), home):
+    if is_too_wide(folder):
         return False
     question = f"Could not detect project root. Use current directory: {folder}?"
     return workspace.assume_yes or bool(work.ask(question))
@@ -141,8 +152,7 @@ def readable_project(workspace: Workspace, project: str | None) -> Project:
 
 
 def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project]:
-    """One project, indexed or the current one, or every indexed project of this machine for
-    `all`."""
+    """One project, indexed or the current one, or every indexed project within reach for `all`."""
     if project != ALL:
         return [readable_project(workspace, project)]
     found = []
@@ -157,16 +167,32 @@ def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project
 
 
 def known_roots(workspace: Workspace) -> list[Path]:
-    """Roots of every project that has an index on this machine and still exists."""
+    """Roots of every project within reach that has an index and still exists."""
     roots = []
     for metadata in sorted((workspace.home / "indexes").glob("*/metadata.json")):
         try:
             root = Path((read_json(metadata) or {})["projectPath"])
-            if root.is_dir() and project_folder(workspace.home, root) == metadata.parent:
+            is_here = project_folder(workspace.home, root) == metadata.parent
+            if is_here and workspace.reach.admits(root) and root.is_dir():
                 roots.append(root)
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return roots
+
+
+def find_job(workspace: Workspace, handle: str, *, to_stop: bool = False) -> JobRecord:
+    """A job that the caller may see, or stop; raises `HandleUnknown`."""
+    record = workspace.jobs.look_up(handle)
+    if record is None or not sees_job(workspace, record, to_stop=to_stop):
+        raise HandleUnknown(f"job {handle!r}", what="job", handle=handle)
+    return record
+
+
+def sees_job(workspace: Workspace, record: JobRecord, *, to_stop: bool = False) -> bool:
+    """Whether a job is the caller's own, or one on a project that it may see, or change."""
+    reach = workspace.reach
+    may = reach.may_change if to_stop else reach.admits
+    return record.owner == reach.user or (not record.owner and may(Path(record.subject)))
 
 
 def require_consent(
@@ -177,8 +203,18 @@ def require_consent(
     question: str | FileLimitWarning,
     confirm: str | None,
 ) -> None:
-    """Go on only with a yes: a setting, a token of an earlier answer, or a person asked now."""
-    subject = project if isinstance(project, str) else project.key
+    """Go on only with a yes: a setting, a token of an earlier answer, or a person asked now.
+
+    Only where the caller is trusted, a refusal hands over a token with which the call can be
+    repeated; elsewhere a person agrees, by the command that is named.
+    """
+    subject, reach = project if isinstance(project, str) else project.key, workspace.reach
+    if isinstance(project, Project) and not reach.may_change(project.root):
+        raise OutsideRoots(
+            f"{project.root} is shared with {reach.user}",
+            user_message="This project is shared with you, so you cannot change it.",
+            next_action="Ask its owner. Searching and reading need no consent.",
+        )
     if workspace.assume_yes:
         return
     with suppress(BrokenSealError):
@@ -192,6 +228,11 @@ def require_consent(
         error = ConfirmationRequired(
             text, question=text, token=issue_consent(workspace, action, subject)
         )
+        if isinstance(project, Project) and not reach.trusts(project.root):
+            command = f"{_COMMANDS[action]} {shlex.quote(subject)}"
+            error = ConfirmationRequired(
+                text, question=text, next_action=_ASK_A_PERSON, command=command
+            )
         if isinstance(question, str):
             raise error
         question.next_action = f"{error.next_action} {question.next_action}"

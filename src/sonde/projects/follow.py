@@ -197,7 +197,6 @@ def begin_following(workspace: Workspace) -> None:
     first search while the client lists tools."""
     try:
         project = find_project(workspace)
-        follow_project(workspace, project)
         if project.is_indexed():
             workspace.jobs.submit(
                 f"warm:{project.key}", "warm", lambda work: _warm(workspace, project, work)
@@ -210,7 +209,10 @@ def _warm(workspace: Workspace, project: Project, work: Work) -> None:
     """Do what a search does, so that the first one finds files, vectors and modules loaded; the
     deep model is large, and left to the first search that needs it."""
     project.note_warm()
-    measure_coverage(project)
     question = read_question(_WARMING_QUERY)
     vectors = QueryVectors(question, workspace.static, None)
-    rank_project(project, Request("warm", _WARMING_QUERY), question, vectors, work)
+    try:
+        rank_project(project, Request("warm", _WARMING_QUERY), question, vectors, work)
+        measure_coverage(project)  # last: it is freed as a whole when the server rests
+    finally:
+        follow_project(workspace, project)  # after it: two at once leave holes in the heap

@@ -7,15 +7,20 @@ whatever a process that was killed or ran out of space has left behind.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from sonde.projects.project import Project, ProjectPart, Workspace
 from sonde.searching.hits import find_changed
 from sonde.searching.lines.candidates import LineCandidates
 from sonde.stores.records import load_metadata, load_refused
-from sonde.types import FileState, Progress
+from sonde.types import FileState, Json, Progress, StoreCounts
 
+_TRUSTED_S = 1.0
+"""How long a look counts while every change is watched: as long as a saved file may take to be
+searchable. A look at 7,000 files takes longer than an answer by words."""
 _MAX_LOOKED_FILES = 20_000  # a look at more of them takes longer than a search should
 
 
@@ -27,6 +32,16 @@ class KnownFiles(ProjectPart):
         self.candidates = LineCandidates()
         self.left: tuple[Collection[str], float] = ((), float("-inf"))
         """What an update could not bring in step, and when it is worth trying again."""
+        self._in_step: tuple[Coverage | None, float] = (None, 0.0)
+
+    def note(self, found: Coverage) -> None:
+        """Remember a look at every file, if it found the index in step."""
+        self._in_step = (None if found.differing else found, time.monotonic())
+
+    def recall(self) -> Coverage | None:
+        """What the last look found, if that was in step and moments ago."""
+        found, looked_at = self._in_step
+        return found if time.monotonic() - looked_at < _TRUSTED_S else None
 
     def close(self) -> None:
         """Forget the files; the next use looks at them again."""
@@ -53,6 +68,51 @@ class Coverage:
     def progress(self) -> Progress:
         """How far the process that indexes the project is."""
         return Progress("indexing", self.files - len(self.missing), self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """How large, fresh and complete an index is, and what was left out of it."""
+
+    root: str
+    state: Literal["ready", "incomplete", "indexing"]
+    store: str
+    code: StoreCounts
+    docs: StoreCounts
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
+    is_watched: bool
+    following: Json
+    """How changes reach the index, as the leader or follower reports it."""
+    coverage: Mapping[str, tuple[int, int]]
+    """Model -> chunks that have a vector of it, and chunks in all."""
+    model_note: str = ""
+    plain_languages: Mapping[str, int] = field(default_factory=dict)
+    """Languages chunked without a grammar -> number of files."""
+    checks: Json = field(default_factory=dict)
+    progress: Progress | None = None
+    freshness: str = ""  # how much of the project the index covers
+    last_error: Json | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of files."""
+    skipped_examples: tuple[Mapping[str, str], ...] = ()  # all secrets, a few of other reasons
+    config_file: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSummary:
+    """One indexed project of this machine, as its metadata describes it."""
+
+    root: str
+    state: str
+    """`ready`, `incomplete`, or the code of the error that reading it raised."""
+    files: int
+    chunks: int
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
 
 
 def measure_coverage(project: Project) -> Coverage:

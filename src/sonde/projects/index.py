@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal
 
 from sonde.errors import (
     DocsIndexNotFound,
@@ -25,13 +24,21 @@ from sonde.indexing.diff import compare_tree
 from sonde.indexing.pipeline import coverage_of
 from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
-from sonde.policy.roots import resolve_inside
+from sonde.policy.deny_list import can_allow
+from sonde.policy.roots import detect_root, resolve_inside
 from sonde.projects.deep_vectors import (
     model_mismatch_note,
     schedule_deep_embedding,
     start_deep_embedding,
 )
-from sonde.projects.find import indexed_project, known_roots, readable_project, require_consent
+from sonde.projects.find import (
+    find_project,
+    indexed_project,
+    known_roots,
+    readable_project,
+    require_consent,
+)
+from sonde.projects.freshness import IndexStatus, ProjectSummary
 from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
 from sonde.projects.update import (
     describe_freshness,
@@ -46,70 +53,66 @@ from sonde.stores.database import translate_errors
 from sonde.stores.files import measure_folder, read_json
 from sonde.stores.records import Metadata, describe_checks, load_metadata, project_folder
 from sonde.text.languages import language_of
-from sonde.types import Chunk, IndexReport, Json, ListedFile, Progress, Skipped, StoreCounts
+from sonde.types import LOCAL, Chunk, IndexReport, ListedFile, Skipped
 
+INDEX_QUESTION = "Index "
+"""How the question begins that naming a detected project answers."""
+FIRST_INDEX_WAIT_S = 2.0  # as long as a person waits for a first answer; a small project takes less
 PLAIN_LANGUAGES_SHOWN = 10  # the commonest without a grammar; the rest is a long tail
+log = logging.getLogger(__name__)
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStatus:
-    """How large, fresh and complete an index is, and what was left out of it."""
-
-    root: str
-    state: Literal["ready", "incomplete", "indexing"]
-    store: str
-    code: StoreCounts
-    docs: StoreCounts
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None
-    is_watched: bool
-    following: Json
-    """How changes reach the index, as the leader or follower reports it."""
-    coverage: Mapping[str, tuple[int, int]]
-    """Model -> chunks that have a vector of it, and chunks in all."""
-    model_note: str = ""
-    plain_languages: Mapping[str, int] = field(default_factory=dict)
-    """Languages chunked without a grammar -> number of files."""
-    checks: Json = field(default_factory=dict)
-    progress: Progress | None = None
-    freshness: str = ""  # how much of the project the index covers
-    last_error: Json | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """Reason -> number of files."""
-    skipped_examples: tuple[Mapping[str, str], ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectSummary:
-    """One indexed project of this machine, as its metadata describes it."""
-
-    root: str
-    state: str
-    """`ready`, `incomplete`, or the code of the error that reading it raised."""
-    files: int
-    chunks: int
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None
 
 
 def confirm_creation(
     workspace: Workspace, project: Project, work: Work, confirm: str | None
 ) -> None:
-    """Require consent to index a project for the first time."""
+    """Require consent to index a project for the first time.
+
+    The setting `autoIndex` is consent for the project that a server was started in, unless that
+    is very large.
+    """
     if project.is_indexed() or workspace.assume_yes:
         return
-    question: str | FileLimitWarning = f"Index {project.root} for searching?"
+    question: str | FileLimitWarning = f"{INDEX_QUESTION}{project.root} for searching?"
+    if not is_detected(project):
+        question = f"{project.root} has no marker of a project, such as .git. Index it?"
     count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
+    if count <= project.settings.max_files and _has_standing_consent(workspace, project):
+        return
     if count > project.settings.max_files:
         question = FileLimitWarning(
             f"{count} files exceeds soft limit of {project.settings.max_files:,}",
             count=f"{count:,}",
         )
     require_consent(workspace, work, "create_index", project, question, confirm)
+
+
+def is_detected(project: Project) -> bool:
+    """Whether a marker, such as `.git`, says that the project's root is one."""
+    with suppress(SondeError):
+        return detect_root(project.root) == project.root
+    return False
+
+
+def _has_standing_consent(workspace: Workspace, project: Project) -> bool:
+    is_here = workspace.start.resolve().is_relative_to(project.root) and is_detected(project)
+    return workspace.auto_index and workspace.reach.user == LOCAL and is_here
+
+
+def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> None:
+    """Begin to index the project that a server was started in, where `autoIndex` consents to it.
+
+    Waits a moment, so that the first search of a small project finds everything.
+    """
+    if not workspace.auto_index:
+        return
+    try:
+        project = find_project(workspace)
+        if not project.is_indexed():
+            confirm_creation(workspace, project, Work(), None)
+            start_indexing(workspace, project).wait(timeout_s=wait_s)
+    except SondeError as error:
+        log.warning("the project is not indexed by itself: %s", error)
 
 
 def confirm_rebuild(
@@ -248,9 +251,21 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         freshness=freshness,
         last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
         skipped=metadata.skipped if metadata else {},
-        skipped_examples=metadata.skipped_examples if metadata else (),
+        skipped_examples=tuple(
+            map(_explain_skipped, metadata.skipped_examples if metadata else ())
+        ),
+        config_file=str(project.folder / "config.json"),
         warnings=tuple(project.settings.warnings),
     )
+
+
+def _explain_skipped(skipped: Mapping[str, str]) -> Mapping[str, str]:
+    """What was left out, and how to index it although it looks like a secret."""
+    path, reason, detail = (skipped.get(name, "") for name in ("path", "reason", "detail"))
+    if can_allow(reason, detail):
+        pattern = f"{path}/" if detail.startswith("vendor/") else path
+        return {**skipped, "next": f'to index it, add "{pattern}" to `allow` in config.json'}
+    return skipped
 
 
 def _describe_following(project: Project) -> tuple[bool, dict[str, object]]:

@@ -29,10 +29,11 @@ from sonde.indexing.sources import Identity, identify_files
 from sonde.policy.changes import WatchFailed, find_silent_file_system
 from sonde.projects.maintenance import IdleWork, check_if_due
 from sonde.projects.project import HEARTBEAT_FILE, Project, Workspace
-from sonde.projects.update import find_changes, update_changed
+from sonde.projects.update import compare_project, update_changed, update_project
 from sonde.runtime.work import Work
 from sonde.stores.files import write_json
 from sonde.stores.records import stamp_now
+from sonde.types import FileContent
 
 TICK_S = 1.0  # how often a leader and those that stand by look at what is due
 IDLE_WORK_S = 60.0  # how often unused space and memory are freed
@@ -354,6 +355,26 @@ class Leader:
             self._written = {}
             log.debug("%s: %s", path, error)
         self._last_beat = now
+
+
+def find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]:
+    """Paths that differ from the index.
+
+    Where size and time leave it open, as with a file that was indexed in the moment it was
+    written, the content decides, and the new time is recorded.
+    """
+    diff = compare_project(project, work)
+    changed = {entry.path for _, entry in diff.changed}
+    same = set()
+    for path in changed:
+        work.check()
+        hashes = [files[path].hash for files in diff.known.values() if path in files]
+        content = project.tree.read(path) if hashes else None
+        if isinstance(content, FileContent) and content.hash in hashes:
+            same.add(path)
+    if same:
+        update_project(workspace, project, work, diff=diff.only(same), existing=True)
+    return diff.names() - same
 
 
 def stat_config(folder: Path) -> tuple[int, int]:

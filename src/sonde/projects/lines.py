@@ -290,13 +290,12 @@ def present_hit(
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=cut.text)
     hit = replace(hit, text=cut.text, span=cut.span, parts=cut.parts)
-    return hit if whole else replace(hit, symbol=_name_lines(project, hit))
+    return hit if whole else replace(hit, symbol=_name_lines(hit))
 
 
-def _name_lines(project: Project, hit: Hit) -> str:
+def _name_lines(hit: Hit) -> str:
     """The definition that lines lie in, else the first that begins in them; empty if none does."""
-    symbols = project.stores()[hit.kind].symbols_of([hit.path]).get(hit.path, ())
-    around = [one for one in symbols if one.start_line <= hit.start_line <= one.end_line]
-    inside = [one for one in symbols if hit.start_line <= one.line <= hit.end_line]
+    around = [one for one in hit.symbols if one.start_line <= hit.start_line <= one.end_line]
+    inside = [one for one in hit.symbols if hit.start_line <= one.line <= hit.end_line]
     innermost = sorted(around, key=lambda one: one.end_line - one.start_line)[:1]
     return next((one.name for one in [*innermost, *inside]), "")

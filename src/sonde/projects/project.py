@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 import threading
 import time
@@ -15,6 +16,7 @@ from sonde.embedding.base import Embedder
 from sonde.errors import IndexCorrupt
 from sonde.indexing.sources import Identity, Tree, identify_files
 from sonde.paging.cursor import ResultSets
+from sonde.policy.reach import Reach
 from sonde.runtime.jobs import Jobs
 from sonde.runtime.processes import Child
 from sonde.runtime.work import WriterLock
@@ -305,9 +307,17 @@ class Projects:
         self._open_project = open_project
         self._open: dict[Path, Project] = {}
         self._guard = threading.Lock()
+        self._reach = Reach()
+
+    def seen_by(self, reach: Reach) -> Projects:
+        """The same projects, of which only those within reach can be opened."""
+        view = copy.copy(self)
+        view._reach = reach  # noqa: SLF001 - of a copy of itself
+        return view
 
     def get(self, root: Path) -> Project:
-        """The project at this root."""
+        """The project at this root; raises `OutsideRoots`."""
+        self._reach.require(root)
         with self._guard:
             project = self._open.get(root)
             if project is None:
@@ -363,9 +373,13 @@ class Workspace:
     """Starts what keeps an index current; see `projects.follow`."""
     max_tokens: int
     assume_yes: bool
+    auto_index: bool
+    """Standing consent to index the project that a server is started in."""
     stays: bool
     """True in a server: background work may outlive the answer."""
     fresh_s: tuple[float, float] = FRESH_S
+    reach: Reach = Reach()  # noqa: RUF009 - frozen
+    """What the caller may see; a server narrows it for each call."""
 
     def close(self) -> None:
         """Stop background work and close every project."""

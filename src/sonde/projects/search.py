@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,10 +31,10 @@ from sonde.searching.hits import (
     explain_missing_words,
     explain_no_results,
 )
-from sonde.searching.modes import MODES, fill_up
+from sonde.searching.modes import MODES, Ranked, fill_up
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import Filter, Hit, Kind
+from sonde.types import Filter, Hit, Kind, Symbol
 
 _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
@@ -305,6 +305,7 @@ def rank_project(
             if request.whole:
                 found_here = fill_up(search, question, found_here)
         states = store.files({found.chunk.path for found in found_here})
+        symbols = {} if request.of_views else _list_symbols(store, found_here)
         steady = store.generation() == generation
         for found in found_here:
             state, path = states.get(found.chunk.path), found.chunk.path
@@ -323,11 +324,26 @@ def rank_project(
                     language=state.language if state else "",
                     symbol=found.chunk.symbol,
                     definition=found.definition,
+                    symbols=_list_touched(symbols, found),
                     why=found.why,
                     state=state if steady else None,
                 )
             )
     return hits
+
+
+def _list_symbols(store: ChunkStore, found: Sequence[Ranked]) -> Mapping[str, Sequence[Symbol]]:
+    """The definitions of files whose hits are no definitions themselves."""
+    return store.symbols_of({one.chunk.path for one in found if one.definition is None})
+
+
+def _list_touched(symbols: Mapping[str, Sequence[Symbol]], found: Ranked) -> tuple[Symbol, ...]:
+    """Those that lie around a hit or begin in it; none if the hit is one itself."""
+    if found.definition is not None:
+        return ()
+    start, end = found.chunk.span.start_line, found.chunk.span.end_line
+    known = symbols.get(found.chunk.path, ())
+    return tuple(one for one in known if one.start_line <= end and start <= one.end_line)
 
 
 @contextmanager

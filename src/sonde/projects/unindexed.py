@@ -25,8 +25,8 @@ from sonde.runtime.work import Work
 from sonde.types import Kind, ListedFile, Skipped
 
 NO_INDEX = (
-    "There is no index yet: answered by words from the files as they are. create_index makes "
-    "searches fast and finds by meaning."
+    "There is no index yet: answered by words from the files as they are. An index (create_index, "
+    "or `sonde index`) makes searches fast and finds by meaning."
 )
 _RANKED_FILES = 30  # that are chunked and ranked: about a fifth of a second
 _MOST_TERMS = 32  # of a long question; more say little and cost a pass over every file each

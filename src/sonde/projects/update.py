@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
+from sonde.errors import (
+    Cancelled,
+    FileMissing,
+    IndexBusy,
+    IndexCorrupt,
+    IndexNotFound,
+    PermissionDenied,
+    SondeError,
+)
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, seed_index, update_index
 from sonde.projects.freshness import (
@@ -24,7 +32,7 @@ from sonde.runtime.logs import project_log
 from sonde.runtime.work import Work
 from sonde.stores import records
 from sonde.stores.files import write_text
-from sonde.types import FileContent, IndexReport, Progress
+from sonde.types import IndexReport, Progress
 
 _RECORD_TIMES = 20
 """Records are written whole; under constant edits, this many times as long passes in between."""
@@ -103,9 +111,8 @@ def _update(
         force = force or metadata.recipe != ""
         metadata = replace(metadata, recipe=recipe)
     if metadata.last_full_index is None:
-        seed_index(
-            project.folder, project.tree, work, store=project.settings.store_name, recipe=recipe
-        )
+        name, admits = project.settings.store_name, workspace.reach.admits
+        seed_index(project.folder, project.tree, work, store=name, recipe=recipe, admits=admits)
     stores = project.stores()
     if diff is None or force or diff.generation != generation_of(stores):
         # none was made, or the index was written to since
@@ -148,26 +155,6 @@ def update_changed(workspace: Workspace, project: Project, paths: set[str], work
         job.outcome()
     elif changes:
         update_project(workspace, project, work, diff=diff.only(changes), existing=True)
-
-
-def find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]:
-    """Paths that differ from the index.
-
-    Where size and time leave it open, as with a file that was indexed in the moment it was
-    written, the content decides, and the new time is recorded.
-    """
-    diff = compare_project(project, work)
-    changed = {entry.path for _, entry in diff.changed}
-    same = set()
-    for path in changed:
-        work.check()
-        hashes = [files[path].hash for files in diff.known.values() if path in files]
-        content = project.tree.read(path) if hashes else None
-        if isinstance(content, FileContent) and content.hash in hashes:
-            same.add(path)
-    if same:
-        update_project(workspace, project, work, diff=diff.only(same), existing=True)
-    return diff.names() - same
 
 
 def schedule_compaction(workspace: Workspace, project: Project) -> None:
@@ -281,22 +268,27 @@ def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool 
     following, strategy = project.following, project.settings.strategy
     if following and strategy == "lazy" and following.is_current():
         following.catch_up(_CATCH_UP_S)
-    in_use = follow or not workspace.stays or project.part(KnownFiles).candidates.has_looked
+    part, watched = project.part(KnownFiles), following and following.is_current()
+    in_use = follow or not workspace.stays or part.candidates.has_looked
     if is_too_large(project) or not in_use:
-        watched = following and following.is_current()
         if workspace.stays and not watched and not project.is_fresh() and strategy != "git":
             index_job(workspace, project, existing=True)
         return _trust_index(project)
-    found = measure_coverage(project)
-    why = ""
+    if watched and (known := part.recall()) and not _is_unfinished(project):
+        return _describe(workspace, project, known)
+    try:
+        found, why = measure_coverage(project), ""
+    except (FileMissing, PermissionDenied) as error:  # of the project's folder itself
+        return f"incomplete; the files cannot be seen: {error.user_message}"
     if (strategy != "git" and found.differing) or _is_unfinished(project):
-        left, retry_at = (part := project.part(KnownFiles)).left
+        left, retry_at = part.left
         why = _UNREADABLE
         if left != found.differing or time.monotonic() >= retry_at:
             why = _bring_in_step(workspace, project, found, work)
             found = measure_coverage(project)
             wait_s = _RETRY_S if why == _UNREADABLE else 0.0
             part.left = (found.differing, time.monotonic() + wait_s)
+    part.note(found)
     return _describe(workspace, project, found, why)
 
 

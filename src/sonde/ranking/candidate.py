@@ -11,6 +11,7 @@ from sonde.types import Chunk, FileState, Symbol
 Evidence = Literal["lexical", "dense", "deep", "report_lexical", "report_dense"]
 """BM25 of the question's words, similarity to it by the static and by the deeper model, and the
 first two for the whole text of a report."""
+_MOST_PARTS = 10  # of a score that are worth reading
 _LEAST_PART = 0.05  # of a score that is worth mentioning: scores differ by more
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 
@@ -53,4 +54,4 @@ class Candidate:
 def sort_parts(parts: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
     """The parts of a score that are worth mentioning, strongest first."""
     kept = [(name, round(part, 3)) for name, part in parts if abs(part) >= _LEAST_PART]
-    return tuple(sorted(kept, key=lambda pair: -abs(pair[1])))
+    return tuple(sorted(kept, key=lambda pair: -abs(pair[1])))[:_MOST_PARTS]

@@ -76,6 +76,7 @@ _ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial",
 _ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
 _HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
+_MAJOR = frozenset({"type", "function"})
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
     ("declaration", "section", "key"), 1 / 3
 )
@@ -224,7 +225,9 @@ def _measure_definitions(question: Question, file: Candidate) -> dict[str, float
     defines = 0.0
     said: set[str] = set()
     for symbol in file.symbols:
-        if not question.matches.may_match(symbol.name):
+        # members that hold values, and keys, say little about what a file is for
+        minor = symbol.kind not in _MAJOR and ("." in symbol.name or symbol.kind != "value")
+        if (minor and not question.is_symbol) or not question.matches.may_match(symbol.name):
             continue
         folded, words = list_name_words(symbol.name)
         if question.is_symbol:

@@ -7,6 +7,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from sonde.ranking.candidate import Candidate, sort_parts
 from sonde.ranking.features import list_name_words
@@ -19,9 +20,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "chunk_lexical": "the best of its chunks by words, against the best of all",
     "chunk_dense": "the best of its chunks by meaning",
     "chunk_deep": "the same by the deeper model",
-    "own_lexical": "share of the question's words, rare ones counting more, that its text holds",
-    "own_lexical_rel": "that, against the best of all",
-    "code_lexical": "the same without its comments: what it does, not what is said about it",
+    "code_lexical": "share of the question's words, rare ones counting more, that its code holds",
     "own_dense": "similarity of its own text by the static model",
     "own_dense_rel": "that, against the best of all",
     "opening_lexical": "share of the question's words that its opening lines hold",
@@ -44,7 +43,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "told_dense": "its best chunk by the meaning of a report's sentences",
     "told_name": "a report spells its name",
 }
-FILES = 20
+FILES = 15
 """Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
 _OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
 _MOST_MEMBERS = 60  # of a type whose names say what it is about
@@ -54,6 +53,7 @@ _COMMENT = re.compile(
     r"|^[ \t]*(?://|#(?!\w)|--|;|%|\*).*$",
     re.MULTILINE,
 )
+_START_LINE = attrgetter("start_line")
 _LINK = re.compile(r"\W+")
 _WHOLE_CHARS = 2_500  # a type is shown with its members up to this size
 _LONGEST_CHARS = 20_000  # of a passage that are read: bounds the work
@@ -159,7 +159,7 @@ def list_passages(
     firsts, lasts = [first for _, first, _ in chunks], [last for _, _, last in chunks]
     hot = [at for at, (key, _, _) in enumerate(chunks) if key in hopeful]
     outside = set(hot)
-    symbols = sorted(file.symbols, key=lambda one: (one.start_line, -one.end_line))
+    symbols = sorted(file.symbols, key=_START_LINE)
     found: list[Passage] = []
     for place, symbol in enumerate(symbols):
         start, end = symbol.start_line, symbol.end_line
@@ -257,7 +257,6 @@ def measure_texts(
     """The features of words, for passages that have their text."""
     for one in passages:
         row, lines = one.features, one.text.split("\n")
-        row["own_lexical"] = asked.rate(one.text[:_OWN_CHARS])
         row["code_lexical"] = asked.rate(_COMMENT.sub(" ", one.text[:_OWN_CHARS]))
         first = one.line - one.start_line
         row["opening_lexical"] = asked.rate("\n".join(lines[first : first + _OPENING_LINES]))
@@ -266,8 +265,9 @@ def measure_texts(
 
 
 def compare_passages(passages: Sequence[Passage]) -> None:
-    """Features of each passage against the best of all."""
-    for name in ("own_lexical", "own_dense"):
-        most = max((one.features.get(name, 0.0) for one in passages), default=0.0)
-        for one in passages:
-            one.features[f"{name}_rel"] = one.features.get(name, 0.0) / most if most > 0 else 0.0
+    """The feature of each passage against the best of all."""
+    most = max((one.features.get("own_dense", 0.0) for one in passages), default=0.0)
+    for one in passages:
+        one.features["own_dense_rel"] = (
+            one.features.get("own_dense", 0.0) / most if most > 0 else 0.0
+        )

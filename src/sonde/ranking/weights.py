@@ -105,9 +105,7 @@ DOCS_DEEP: Mapping[str, float] = {
 
 
 PASSAGE_NAME: Mapping[str, float] = {
-    "own_lexical": 3.6,
-    "own_lexical_rel": 1.8,
-    "code_lexical": 2.8,
+    "code_lexical": 8.0,
     "opening_lexical": 0.7,
     "name_f1": 0.4,
     "name_precision": 2.0,
@@ -126,7 +124,6 @@ PASSAGE_NAME: Mapping[str, float] = {
 PASSAGE_WORDS: Mapping[str, float] = {
     "chunk_lexical": 2.6,
     "chunk_dense": 6.0,
-    "own_lexical": 0.1,
     "code_lexical": 2.1,
     "own_dense": 4.5,
     "own_dense_rel": 0.6,
@@ -162,16 +159,16 @@ def choose_passage_weights(question: Question) -> Mapping[str, float]:
     return PASSAGE_NAME if question.is_symbol else PASSAGE_WORDS
 
 
-def choose_share(question: Question) -> float:
+def choose_share(question: Question, *, is_named: bool = True) -> float:
     """How much a file's best passage counts beside the file's own score.
 
-    A name is found by its definition, unless it is an English word as well; the file of a report is
-    known better than its lines. For words a larger share finds more documented functions and
-    fewer files (docs/quality.md).
+    A name is found by its definition, if there is one, unless it is an English word; the file of a
+    report is known better than its lines. For words a larger share finds more documented
+    functions and fewer files (docs/quality.md).
     """
     if question.report:
         return 0.0
-    if question.is_symbol:
+    if question.is_symbol and is_named:
         return 1.0 if question.is_code else 0.5
     return 0.2
 

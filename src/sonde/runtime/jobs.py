@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from sonde.errors import Cancelled, HandleUnknown, OutOfMemory, SondeError
+from sonde.errors import Cancelled, OutOfMemory, SondeError
 from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work
 from sonde.types import Progress
@@ -55,7 +55,7 @@ class JobRecord:
     status: str
     started_ms: int
     owner: str = ""
-    """The user; empty if the job belongs to everyone who may use this installation."""
+    """The user; empty if the job belongs to everyone who may see the project in `subject`."""
     subject: str = ""
     """The handle or path that it works on."""
     finished_ms: int | None = None
@@ -318,13 +318,6 @@ class Jobs:
             return job.record()
         store = self._stored()
         return store.get(id_) if store else None
-
-    def find_visible(self, id_: str, user: str) -> JobRecord:
-        """The job, if it belongs to this user or to everyone; raises `HandleUnknown`."""
-        record = self.look_up(id_)
-        if record is None or record.owner not in ("", user):
-            raise HandleUnknown(f"job {id_!r}", what="job", handle=id_)
-        return record
 
     def recent(self, limit: int, after: tuple[int, str] | None = None) -> list[JobRecord]:
         """Jobs of every process, the newest first."""

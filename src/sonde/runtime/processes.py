@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Never, TypeVar
 
-from sonde.errors import OutOfMemory
+from sonde.errors import OutOfMemory, TooFewFiles
+from sonde.runtime.private import hide_files
 
 _PIPE_BYTES = 1 << 20
 """Capacity of a pipe where the system lets us choose; a smaller one makes both sides wake often."""
@@ -30,6 +31,8 @@ _LENGTH = struct.Struct("<Q")
 _OWN_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
 """The product of one row is not worth the memory of a second thread."""
 _PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
+_REQUIRED_FILES = 64  # a walk of 20 folders, eight databases with their logs, pipes of children
+_SERVED_FILES = 4_096  # a server has a connection for each client, too
 _M_ARENA_MAX = -8  # the option of mallopt(3) for the number of heaps
 
 T = TypeVar("T")
@@ -79,6 +82,20 @@ def require_memory(size: int) -> None:
             f"a limit of {limit >> 20} MB of address space (ulimit -v) leaves {room} MB,"
             f" of which {size >> 20} MB may be needed at once"
         )
+
+
+def require_room(size: int, *, serves: bool) -> None:
+    """Raise `MemoryError` as `require_memory`, or `TooFewFiles`; a low soft limit is raised."""
+    require_memory(size)
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(soft, min(hard, _SERVED_FILES if serves else _REQUIRED_FILES))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < _REQUIRED_FILES:
+        raise TooFewFiles(f"RLIMIT_NOFILE is {most}", limit=most, needed=_REQUIRED_FILES)
 
 
 def trim_heap() -> None:
@@ -190,6 +207,7 @@ def serve_parent(answer: Callable[[Any], object]) -> Never:
     target = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not reach the parent
     share_heap()
+    hide_files()
     values: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     def receive_values() -> None:

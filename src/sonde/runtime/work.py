@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sonde.errors import Cancelled, DiskFull, IndexBusy, PermissionDenied, StorageUnusable
+from sonde.runtime.private import make_folder
 from sonde.types import Caller, Progress
 
 _POLL_S = 0.05  # writers hold the lock for seconds; waiting costs no CPU
@@ -127,7 +128,7 @@ class WriterLock:
 
     def _lock_file(self) -> bool:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
             descriptor = os.open(self._path, flags, 0o600)
             try:

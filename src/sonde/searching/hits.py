@@ -47,8 +47,13 @@ def refresh_hit(hit: Hit, read: Read) -> Hit:
     old, before = hit.span, content.text[:position]
     down, on = before.count("\n") + 1 - old.start_line, len(before.encode()) - old.start_byte
     span = Span(old.start_line + down, old.end_line + down, old.start_byte + on, old.end_byte + on)
-    moved = hit.definition and hit.definition.move(down)
-    return replace(hit, span=span, definition=moved, focus=hit.focus and hit.focus + down)
+    return replace(
+        hit,
+        span=span,
+        definition=hit.definition and hit.definition.move(down),
+        symbols=tuple(one.move(down) for one in hit.symbols),
+        focus=hit.focus and hit.focus + down,
+    )
 
 
 def _find_nearest(text: str, piece: str, span: Span) -> int:

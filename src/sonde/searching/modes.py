@@ -130,8 +130,9 @@ def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
 
 def rank_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
     """The passages that answer, grouped by file; further passages of good files follow."""
-    share = choose_share(question)
     groups = group_passages(search, question, files)
+    is_named = any(group.passages[0].features.get("is_named") for group in groups)
+    share = choose_share(question, is_named=is_named)
     order = sorted(groups, key=lambda group: (-group.score(share), group.file.state.path))
     first: list[tuple[Group, Passage]] = []
     rest: list[tuple[Group, Passage]] = []

@@ -22,9 +22,8 @@ from sonde.ranking.question import Question
 from sonde.ranking.weights import choose_passage_weights, choose_share
 from sonde.searching.search import Search, choose_report_terms
 
-_WEIGHED = (
-    64  # passages whose own text is looked at; the answer is among them as often as among all
-)
+_WEIGHED = 48
+"""Passages whose own text is looked at: the answer is among them as often as among all."""
 _HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
 _OF_EACH_FILE = 2  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order

@@ -270,7 +270,7 @@ _GROUPS = (
     ("doc_patterns", "index_docs"),
     ("enhanced_tool_descriptions",),
     ("indexing_strategy", "lazy_idle_threshold"),
-    ("check_interval", "watching", "roots", "chunking", "store", "embedding"),
+    ("allow", "check_interval", "watching", "roots", "chunking", "store", "embedding"),
     ("tool_names", "toolsets", "max_tokens"),
 )
 _UNEDITED_NOTE = (

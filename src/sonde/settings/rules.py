@@ -26,6 +26,7 @@ class Settings:
     home: Path
     include: tuple[str, ...] = ("**/*",)
     exclude: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
     respect_gitignore: bool = True
     max_file_size: int = 1024 * 1024  # in bytes
     max_files: int = 50_000
@@ -52,6 +53,7 @@ class Settings:
     max_tokens: int = 2000
     file_roots: tuple[str, ...] = ()
     assume_yes: bool = False
+    auto_index: bool = False
     log_level: LogLevel = "warning"
     host: str = "127.0.0.1"
     port: int = 8420
@@ -197,6 +199,9 @@ RULES: dict[str, Rule] = {
         "Default: 'realtime'."),
     "lazy_idle_threshold": _number("lazyIdleThreshold",
         "Seconds of inactivity before lazy indexing triggers. Default: 30."),
+    "allow": _list("allow",
+        "Glob patterns of files to index although they look like secrets, and of vendored folders "
+        "('vendor/'). Default: none."),
     "check_interval": _number("checkInterval",
         "Hours between two checks of the index against the files and itself. Default: 24."),
     "watching": _choice("watching", Watching,
@@ -227,11 +232,15 @@ RULES: dict[str, Rule] = {
         "Size of one answer, in tokens of 4 characters; at most 20000. Default: 2000.",
         most=20_000),
     "file_roots": _list("fileRoots",
-        "Folders that agents may scan with `index`. Default: the home folder and the folder where "
-        "sonde was started.",
+        "Folders that your agents may index, scan and read. Default: the home folder and the "
+        "folder where sonde was started. Other users of a server are given theirs with "
+        "`sonde users allow`.",
         "an array of folders"),
     "assume_yes": _flag("assumeYes",
         "If true, the command line does not ask for confirmation. Default: false."),
+    "auto_index": _flag("autoIndex",
+        "If true, the project that a server is started in is indexed without asking, unless it is "
+        "very large. Default: false."),
     "log_level": _choice("logLevel", LogLevel,
         "How much is logged: 'debug', 'info', 'warning' or 'error'. Default: 'warning'."),
     "host": _text("host", "a host name or address", r"[\w.:-]{1,253}",

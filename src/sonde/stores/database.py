@@ -15,6 +15,7 @@ from urllib.parse import quote
 import apsw
 
 from sonde.errors import DiskFull, IndexBusy, IndexCorrupt, PermissionDenied, StorageUnusable
+from sonde.runtime.private import make_folder
 from sonde.stores.files import refuse_newer, report_full, report_unusable, translate_os_errors
 
 Value = str | int | float | bytes | None
@@ -147,7 +148,7 @@ class Database:
     def _open(self) -> None:
         try:
             with translate_errors(self.path):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self.path.parent)
                 writer = self._connect(_WRITE_CACHE_KB, create=True)
                 try:
                     self._prepare(writer)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import DiskFull, IndexTooNew, PermissionDenied, SondeError, StorageUnusable
+from sonde.runtime.private import make_folder
 
 MAX_JSON_BYTES = 10 * 1024 * 1024  # larger JSON files are not loaded
 _MEGABYTE = 1 << 20  # the unit of sizes in messages, and the least free space of a usable disk
@@ -89,7 +90,7 @@ def refuse_newer(path: Path, found: int, known: int) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically: readers see the old one or the new one."""
     with translate_os_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         try:
             with temporary.open("x", encoding="utf-8", newline="\n") as file:

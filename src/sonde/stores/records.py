@@ -24,7 +24,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
 T = TypeVar("T")
 Json = Mapping[str, object]  # an object of a JSON file, before it is checked
-Refusals = dict[str, tuple[int, str]]  # refused files: path -> stamp, reason
+Refusals = dict[str, tuple[int, str, str]]  # refused files: path -> stamp, reason, detail
 _CHECKS_FILE = "integrity.json"
 _REPAIRED = ("changed", "missing", "gone", "broken", "strays", "vectors")
 
@@ -35,6 +35,11 @@ def project_folder(home: Path, root: Path) -> Path:
     digest = hashlib.sha256(real).hexdigest()
     folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
+
+
+def has_index(home: Path, root: Path) -> bool:
+    """Whether an index of the project at this root was begun."""
+    return (project_folder(home, root) / "metadata.json").exists()
 
 
 def find_config(home: Path, start: Path) -> Path | None:
@@ -222,8 +227,8 @@ def load_refused(folder: Path) -> Refusals:
     found: Refusals = {}
     for name, fact in _get(_load_versioned(folder / "refused-files.json"), "files", dict).items():
         match fact:
-            case [int(stamp), str(reason)]:
-                found[name] = (stamp, reason)
+            case [int(stamp), str(reason), *rest]:
+                found[name] = (stamp, reason, "".join(map(str, rest)))
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 import os
 import re
 import secrets
@@ -11,14 +13,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sonde.errors import InvalidRequest, StorageUnusable
+from sonde.runtime.private import make_folder
 from sonde.runtime.work import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
+from sonde.types import LOCAL
 
+Gift = Literal["fileRoots", "projects"]
+"""What an operator gives: folders to index, scan and read, and projects to search and read."""
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_FORMAT = 1  # of the file of keys: the first and only one
+EVERYONE = "all"
+"""In place of a user: whatever is given to it is given to every user."""
+_FORMAT = 2  # of the file of keys; since 2 it also says what users were given
 _POLL_S = 0.02  # another process holds the lock for a few milliseconds
 _SIGNING_KEY_BYTES = 32  # as many as the digest of HMAC-SHA256
 
@@ -43,19 +51,16 @@ class Users:
         self._keys: list[Key] = []
         self._by_digest: dict[str, Key] = {}
         self._shut_out: dict[str, int] = {}
+        self._given: dict[str, dict[str, list[str]]] = {}
 
     def __bool__(self) -> bool:
-        self._refresh()
-        return bool(self._keys or self._shut_out)
+        return any(key.revoked_at is None for key in self.list_keys())
 
     def add_key(self, user: str) -> tuple[Key, str]:
         """Create a key for a user. Returns it in plain text, this once."""
-        if not USER_NAME.fullmatch(user):
-            raise InvalidRequest(
-                f"user {user!r}",
-                user_message="'{user}' cannot be a user: use a-z, 0-9, dot, dash, underscore.",
-                user=user,
-            )
+        _check_name(user)
+        if user == EVERYONE:
+            raise InvalidRequest(f"user {user!r}", user_message="'all' means every user.")
         name = secrets.token_hex(4)
         secret = f"sonde_{name}_{secrets.token_urlsafe(32)}"
         key = Key(name, user, digest_token(secret), _now())
@@ -86,6 +91,43 @@ class Users:
             self._save([replace(k, revoked_at=now) if k in ended else k for k in self._keys])
             return len(ended)
 
+    def give(self, kind: Gift, user: str, folder: Path) -> None:
+        """Give a user, or `all`, a folder to index, scan and read, or a project to search."""
+        _check_name(user)
+        with self._locked():
+            places = self._given.setdefault(kind, {}).setdefault(user, [])
+            if str(folder) not in places:
+                places.append(str(folder))
+            self._save(self._keys)
+
+    def withdraw(self, user: str, folder: Path) -> int:
+        """Take back a folder or a project. Returns in how many ways it was given."""
+        with self._locked():
+            holders = [given[user] for given in self._given.values() if user in given]
+            ended = [places for places in holders if str(folder) in places]
+            for places in ended:
+                places.remove(str(folder))
+            self._save(self._keys)
+            return len(ended)
+
+    def list_given(self, kind: Gift, user: str) -> tuple[Path, ...]:
+        """What was given to a user, by name or to all."""
+        self._refresh()
+        given = self._given.get(kind, {})
+        return tuple(Path(text) for name in (user, EVERYONE) for text in given.get(name, ()))
+
+    def list_all_given(self, kind: Gift) -> dict[str, tuple[Path, ...]]:
+        """User -> what was given to it by name."""
+        self._refresh()
+        return {user: tuple(map(Path, each)) for user, each in self._given.get(kind, {}).items()}
+
+    def make_own_key(self, signing_key: bytes) -> str:
+        """The key of the installation itself, for its operator; another once `local` is revoked."""
+        self._refresh()
+        purpose = f"own key\0{self._shut_out.get(LOCAL, 0)}"
+        digest = hmac.digest(signing_key, purpose.encode(), "sha256")
+        return f"sonde_own_{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
     def find_user(self, token: str) -> str | None:
         """The user of a valid key."""
         self._refresh()
@@ -102,7 +144,7 @@ class Users:
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the file, with the newest keys loaded."""
         with translate_os_errors(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             lock = self._path.with_suffix(".lock").open("w")
         with lock:
             while not try_lock(lock.fileno()):
@@ -122,6 +164,11 @@ class Users:
             refuse_newer(self._path, known.get("format", _FORMAT), _FORMAT)
             keys = [Key(**row) for row in known.get("keys", [])]
             shut_out = dict(known.get("shutOut", {}))
+            given = {
+                kind: {str(user): [str(Path(each)) for each in places] for user, places in rows}
+                for kind in get_args(Gift)
+                for rows in [known.get(kind, {}).items()]
+            }
         except (AttributeError, TypeError, ValueError) as error:
             # to go on without it would admit revoked users, and lose the file with the next key
             raise StorageUnusable(
@@ -129,16 +176,25 @@ class Users:
                 user_message="The file with the keys of users cannot be read.",
                 next_action="Restore it, or delete it and give out new keys.",
             ) from error
-        self._keys, self._shut_out = keys, shut_out
+        self._keys, self._shut_out, self._given = keys, shut_out, given
         self._by_digest = {key.digest: key for key in keys}
         self._stamp = stamp
 
     def _save(self, keys: list[Key]) -> None:
         rows = [asdict(key) for key in keys]
-        write_json(self._path, {"format": _FORMAT, "keys": rows, "shutOut": self._shut_out})
-        self._path.chmod(0o600)
+        known = {"format": _FORMAT, "keys": rows, "shutOut": self._shut_out, **self._given}
+        write_json(self._path, known)
         self._stamp = None
         self._refresh()
+
+
+def _check_name(user: str) -> None:
+    if not USER_NAME.fullmatch(user):
+        raise InvalidRequest(
+            f"user {user!r}",
+            user_message="'{user}' cannot be a user: use a-z, 0-9, dot, dash, underscore.",
+            user=user,
+        )
 
 
 def digest_token(token: str) -> str:
@@ -161,7 +217,7 @@ def load_signing_key(home: Path, link: Callable[[Path, Path], None] = os.link) -
     fresh = secrets.token_bytes(_SIGNING_KEY_BYTES)
     temporary = home / f".key-{os.getpid()}-{secrets.token_hex(4)}"
     with suppress(OSError):
-        home.mkdir(parents=True, exist_ok=True)
+        make_folder(home)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.errors import IndexCorrupt
+from sonde.runtime.private import make_folder
 from sonde.stores.chunks.base import Vectors
 from sonde.types import Scored
 
@@ -189,7 +190,7 @@ class VectorFile:
         rows, bits = quantize(vectors), pack_signs(vectors)
         first = self.count_rows()
         for path, data in ((self.path, rows), (self.bits_path, bits)):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             with path.open("r+b" if path.exists() else "w+b") as file:
                 file.seek(first * data.strides[0])
                 file.write(data.tobytes())

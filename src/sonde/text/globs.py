@@ -43,8 +43,13 @@ _POSIX: dict[str, tuple[tuple[int, int], ...]] = {
     "upper": ((65, 90),), "xdigit": ((48, 57), (65, 70), (97, 102)),
 }  # fmt: skip
 _SLASH = ord("/")
-# Zero-width characters, joiners, and the marks that change the direction of writing.
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+# What Unicode says to show as nothing (Default_Ignorable_Code_Point), control characters, the marks
+# that change the direction of writing, and the blank pattern of Braille.
+_INVISIBLE = re.compile(
+    "[\x01-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 def compose(name: str) -> str:
@@ -53,8 +58,10 @@ def compose(name: str) -> str:
 
 
 def clean_path(text: str) -> str:
-    """The path as a reader sees it: NFC, without zero-width characters and direction marks."""
-    return text if text.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
+    """The path as a reader sees it: NFC, without what is shown as nothing."""
+    if text.isascii() and text.isprintable():
+        return text
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 _Kind = Literal["char", "slash", "star", "regex", "open", "comma", "close"]

@@ -126,6 +126,15 @@ _EXTENSIONS |= {
 }
 
 
+def list_languages() -> dict[str, tuple[Language, list[str]]]:
+    """Every language by name, with the endings (`.py`) and whole names of its files."""
+    found: dict[str, tuple[Language, list[str]]] = {}
+    endings = {f".{ending}": language for ending, language in _EXTENSIONS.items()}
+    for ending, language in sorted((endings | _NAMES).items()):
+        found.setdefault(language.name, (language, []))[1].append(ending)
+    return dict(sorted(found.items()))
+
+
 _ALIASES = {
     "c#": "csharp", "c++": "cpp", "c/c++": "cpp", "docker": "dockerfile", "f#": "fsharp",
     "golang": "go", "js": "javascript", "node": "javascript", "objc": "objective-c",

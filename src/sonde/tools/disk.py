@@ -11,6 +11,7 @@ from sonde.disk import indexes, listing, reports, scope
 from sonde.disk.trees import join_node
 from sonde.errors import InvalidRequest
 from sonde.policy.roots import show_path
+from sonde.projects.find import find_job
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
@@ -58,7 +59,7 @@ def scan_folder(
     """Scan names, sizes and times below a folder, in the background."""
     caller = work.caller
     if cancel is not None:
-        record = app.workspace.jobs.find_visible(cancel, caller.user)
+        record = find_job(app.workspace, cancel, to_stop=True)
         app.workspace.jobs.stop(record.id)
         return shell.show_scan(record.subject, record.id, "", caller)
     cwd = scope.find_shell_session(app.disk, caller, session_id).cwd

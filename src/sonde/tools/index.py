@@ -9,11 +9,17 @@ from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.paging.cursor import decode_key, encode_key
 from sonde.projects import index
-from sonde.projects.find import find_project, indexed_project, require_consent, require_index
+from sonde.projects.find import (
+    find_job,
+    find_project,
+    indexed_project,
+    require_consent,
+    require_index,
+    sees_job,
+)
 from sonde.projects.maintenance import check_soon
 from sonde.runtime.jobs import JobRecord
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param, ProjectParam
 from sonde.tools.shapes import rfc, shell
@@ -29,7 +35,7 @@ MAX_JOBS = 1_000
 def create_index(
     app: App,
     project: ProjectParam = None,
-    deep: Annotated[bool, Param("Wait for the deeper vectors too")] = False,
+    deep: Annotated[bool, Param("Wait for deep vectors too")] = False,
     confirm: ConfirmParam = None,
     *,
     work: Work,
@@ -141,8 +147,8 @@ def job_progress(
 
 def _find_job(app: App, job_id: str, caller: Caller) -> tuple[JobRecord, bool]:
     """A job, and whether it scanned a folder whose index is still there."""
-    record = app.workspace.jobs.find_visible(job_id, caller.user)
-    scan = record.kind == "scan" and app.disk.saved.get(DiskIndex, record.subject, caller.user)
+    record = find_job(app.workspace, job_id)
+    scan = record.kind == "scan" and app.disk.get_index(record.subject, caller.user)
     return record, bool(scan)
 
 
@@ -151,7 +157,7 @@ def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, w
     caller = work.caller
     after = decode_key(cursor, "jobs", app.workspace.key) if cursor else None
     known = app.workspace.jobs.recent(MAX_JOBS, (after[0], after[1]) if after else None)
-    found = [job for job in known if job.owner in ("", caller.user)]
+    found = [job for job in known if sees_job(app.workspace, job)]
     following = None
     if len(found) > limit:
         last = found[limit - 1]
@@ -174,7 +180,8 @@ def read_progress(app: App, job_id: JobParam, *, work: Work) -> shell.ProgressAn
 
 def stop_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     """Ask a job to stop."""
-    record = app.workspace.jobs.find_visible(job_id, work.caller.user)
+    del work
+    record = find_job(app.workspace, job_id, to_stop=True)
     if not app.workspace.jobs.stop(record.id):
         raise InvalidRequest("the job has ended", user_message="This job is not running.")
     return {"jobId": record.id, "status": "stopping"}
@@ -194,7 +201,7 @@ TOOLS: tuple[Tool, ...] = (
         get_index_status,
         "Get index status",
         "Show how large, fresh and complete the project's index is and what was left out. "
-        "Use list_projects to see every project.",
+        "Prefer list_projects for all projects.",
     ),
     _declare(
         reindex_project,
@@ -207,7 +214,7 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         reindex_file,
         "Reindex file",
-        "Index a single file again right now. Rarely needed: searches notice changed files.",
+        "Index a single file again. Rarely needed: searches notice changed files.",
         read_only=False,
     ),
     _declare(

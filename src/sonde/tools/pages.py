@@ -153,7 +153,8 @@ def _answer(
 
     budget, length = page.view.budget(workspace.max_tokens), page.view.length
     answer = fit_page(page.hits, write, whole, budget, length=length, shortest=SHORTEST_SNIPPET)
-    size = len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    size = len(text.encode("utf-8", "surrogatepass"))  # a query may hold half a character
     if size > _MOST_BYTES:
         raise InvalidRequest(
             f"the page has {size} bytes, at most {_MOST_BYTES}",
@@ -268,7 +269,7 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         regex_search,
         "Regex search",
-        "Page through the lines that match a regular expression; needs no index. "
+        "Page through lines that match a regular expression; needs no index. "
         "Prefer search_code when the exact text is unknown.",
     ),
     _declare(

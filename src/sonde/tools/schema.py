@@ -151,9 +151,11 @@ def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArg
 
 
 ProjectParam = Annotated[
-    str | None, Param("Its folder; default: here", max_length=4096, terse=True)
+    str | None, Param("Folder of the project; default: here", max_length=4096, terse=True)
 ]
-ConfirmParam = Annotated[str | None, Param("Token of the question", max_length=100, terse=True)]
+ConfirmParam = Annotated[
+    str | None, Param("Token of the answer that asked", max_length=100, terse=True)
+]
 LimitParam = Annotated[int, Param("Rows of a page", minimum=1, maximum=1000)]
 CursorParam = Annotated[str | None, Param("As in nextPageUrl", max_length=4096)]
 TagsParam = Annotated[

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
-from collections.abc import Iterable
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sonde.errors import InvalidRequest
+from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.stores.users import USER_NAME, Users
 from sonde.types import LOCAL, Json
 
@@ -72,6 +78,67 @@ def _refuse(problem: str) -> InvalidRequest:
     )
 
 
+CODE_TTL_S = 600
+"""How long the link that signs a browser in is valid: a coffee, not a day."""
+SESSION_AGE_S = 30 * 24 * 3600
+"""A month: long enough not to annoy, short enough that a lost browser forgets."""
+MAX_BROWSERS = 1_000
+"""Sessions kept; the least recently used are signed out first."""
+_SIGN_IN = "sign in"
+"""The purpose of the codes."""
+
+
+def make_login_code(signing_key: bytes, clock: Callable[[], float] = time.time) -> str:
+    """A code that signs one browser in as the operator, once."""
+    expires = int(clock()) + CODE_TTL_S
+    return seal([expires, secrets.token_hex(8)], _SIGN_IN, signing_key)
+
+
+class BrowserSessions:
+    """The browsers that signed in, in memory: what a cookie holds is worth nothing elsewhere."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._used: dict[str, float] = {}
+
+    def open(self, token: str) -> str:
+        """The name of a new session, which stands for a token as long as that is valid."""
+        name = secrets.token_urlsafe(32)
+        with self._lock:
+            self._tokens[name] = (token, self._clock() + SESSION_AGE_S)
+            while len(self._tokens) > MAX_BROWSERS:
+                self._tokens.popitem(last=False)
+        return name
+
+    def find_token(self, name: str) -> str:
+        """The token that a session stands for; empty if there is none."""
+        with self._lock:
+            token, expires = self._tokens.get(name, ("", 0.0))
+            if self._clock() >= expires:
+                self._tokens.pop(name, None)
+                return ""
+            self._tokens.move_to_end(name)
+            return token
+
+    def redeem(self, code: str, tokens: Tokens) -> str:
+        """The name of a session that a code opens; empty if it was used or is not valid."""
+        if not isinstance(tokens, Keyring) or not tokens.signing_key:
+            return ""
+        try:
+            expires, nonce = unseal(code, _SIGN_IN, tokens.signing_key)
+        except BrokenSealError:
+            return ""
+        now = self._clock()
+        with self._lock:
+            self._used = {each: until for each, until in self._used.items() if until > now}
+            if now >= expires or nonce in self._used:
+                return ""
+            self._used[nonce] = expires
+        return self.open(tokens.own_key)
+
+
 _ALGORITHMS = {"RSA": ["RS256"], "oct": ["HS256"]}
 _LEEWAY_S = 30
 """Tolerated difference between the clocks of issuer and server."""
@@ -92,8 +159,16 @@ class Issuer:
 class Keyring(Tokens):
     """Looks a token up in all sources; a changed file takes effect at once."""
 
-    def __init__(self, tokens: Tokens, users: Users, issuer: Issuer | None = None) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        users: Users,
+        issuer: Issuer | None = None,
+        signing_key: bytes | None = None,
+    ) -> None:
         super().__init__()
+        self.signing_key = signing_key
+        """Of the installation, whose own key is then valid too; None where others can connect."""
         self._tokens = tokens
         self._keys = users
         self._issuer = issuer
@@ -106,10 +181,17 @@ class Keyring(Tokens):
 
     def find_user(self, token: str) -> str | None:
         """The user of a token, or None."""
+        if self.signing_key and hmac.compare_digest(_digest(token), _digest(self.own_key)):
+            return LOCAL
         user = self._tokens.find_user(token) or self._keys.find_user(token)
         if user is None and self._issuer and token.count(".") == 2:
             user = self._read_signed(self._issuer, token)
         return user
+
+    @property
+    def own_key(self) -> str:
+        """The key of the installation itself; empty where it is not valid."""
+        return self._keys.make_own_key(self.signing_key) if self.signing_key else ""
 
     def _read_signed(self, issuer: Issuer, token: str) -> str | None:
         import jwt

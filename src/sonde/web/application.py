@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -32,6 +33,7 @@ from sonde.version import __version__
 from sonde.web.guard import MAX_BODY_BYTES, Access, Guard
 from sonde.web.metrics import Meter, Metrics
 from sonde.web.pages.html import refuse_request
+from sonde.web.patience import PatientProtocol, TimeLimits
 from sonde.web.rest import RouteEndpoint, StreamRoute, describe_routes
 
 TRIM_INTERVAL_S = 5.0
@@ -94,7 +96,7 @@ def build_application(
     extend(server)
 
     def forget_session(user: str, session: str) -> None:
-        library = getattr(parts.app.get(), "knowledge", None)
+        library = getattr(parts.app.open(), "knowledge", None)
         if library is not None:
             library.forget_session(user, session)
 
@@ -195,7 +197,7 @@ async def _refuse_defect(request: Request, error: Exception) -> Response:
 
 
 def check_access(access: Access) -> None:
-    """Raise `InvalidRequest` if other machines could connect without a token."""
+    """Raise `InvalidRequest` if other machines could connect, and nobody has a token."""
     if not access.is_loopback and not access.tokens:
         raise InvalidRequest(
             f"{access.host} is not loopback and there is no token",
@@ -205,12 +207,18 @@ def check_access(access: Access) -> None:
         )
 
 
-def serve_http(app: Application, access: Access, ready: Callable[[str], None]) -> None:
+def serve_http(
+    app: Application,
+    access: Access,
+    ready: Callable[[str], None],
+    limits: TimeLimits = TimeLimits(),  # noqa: B008 - a frozen value
+) -> None:
     """Serve until SIGINT or SIGTERM. Calls `ready(address)` once listening."""
     check_access(access)
     listener = _listen(access)
     config = uvicorn.Config(
         app,
+        http=partial(PatientProtocol, limits=limits),  # type: ignore[arg-type]
         log_config=None,
         access_log=False,
         server_header=False,

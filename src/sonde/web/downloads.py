@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -65,14 +66,15 @@ async def _answer(
         return shape_error(error)
 
 
-def _app_of(parts: Parts) -> App:
-    app = parts.app.get()
+def _app_of(parts: Parts, caller: Caller) -> App:
+    app = parts.app.get(caller)
     assert isinstance(app, App)
     return app
 
 
 def _open_download(parts: Parts, request: Request) -> Response:
-    app, caller = _app_of(parts), request.scope[SCOPE_CALLER]
+    caller = request.scope[SCOPE_CALLER]
+    app = _app_of(parts, caller)
     handle = request.path_params["nodeId"]
     index, node = find_node(app.disk, caller, handle)
     if index.id != request.path_params["indexId"]:
@@ -104,8 +106,18 @@ def _open_download(parts: Parts, request: Request) -> Response:
         headers["content-range"] = f"bytes {start}-{end - 1}/{file.size}"
     headers["content-length"] = str(end - start)
     mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
-    body = (b"",) if request.method == "HEAD" else file.read(start, end)
+    try:
+        body = (b"",) if request.method == "HEAD" else _take_parts(file.read(start, end))
+    except BaseException:
+        file.close()
+        raise
     return _Download(file, body, 206 if is_part else 200, headers, media_type=mime)
+
+
+def _take_parts(parts: Iterator[bytes]) -> Iterable[bytes]:
+    """The parts, the first of which is read at once: a secret in it is a refusal. One that comes
+    later cuts the answer short, which its length tells."""
+    return chain((next(parts, b""),), parts)
 
 
 def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int] | None:
@@ -140,33 +152,34 @@ class _Download(StreamingResponse):
 
 
 def _open_events(parts: Parts, request: Request) -> Response:
-    app, caller = _app_of(parts), request.scope[SCOPE_CALLER]
+    caller = request.scope[SCOPE_CALLER]
+    app = _app_of(parts, caller)
     handle = request.path_params["jobId"]
     _read(app, handle, caller)
     return StreamingResponse(
-        _follow(app, handle, caller, parts.ending),
+        _follow(parts, handle, caller),
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         media_type=EVENTS,
     )
 
 
-async def _follow(app: App, handle: str, caller: Caller, ending: anyio.Event) -> AsyncIterator[str]:
+async def _follow(parts: Parts, handle: str, caller: Caller) -> AsyncIterator[str]:
     """An event whenever the job changes, until it or the server ends."""
     shown, quiet = "", 0.0
     while True:
-        answer = await anyio.to_thread.run_sync(_read, app, handle, caller)
+        answer = await anyio.to_thread.run_sync(_read, _app_of(parts, caller), handle, caller)
         text = dump_answer(answer)
         ended = answer["status"] != "running"
         if text != shown:
             yield f"event: {'end' if ended else 'progress'}\ndata: {text}\n\n"
             shown, quiet = text, 0.0
-        if ended or ending.is_set():
+        if ended or parts.ending.is_set():
             return
         if quiet >= KEEP_ALIVE_S:
             yield ": still running\n\n"
             quiet = 0.0
         with anyio.move_on_after(POLL_INTERVAL_S):
-            await ending.wait()
+            await parts.ending.wait()
         quiet += POLL_INTERVAL_S
 
 

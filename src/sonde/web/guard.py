@@ -27,10 +27,9 @@ from sonde.knowledge.retrieval import check_preferences
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.listing import Buckets
 from sonde.types import LOCAL, Caller
-from sonde.web.accounts import Tokens
+from sonde.web.accounts import BrowserSessions, Tokens
 from sonde.web.pages.html import is_person, refuse_request
 
-COOKIE = "sonde_token"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Limit of a request's body and of a WebSocket message; far more than any call needs."""
 BODY_TIMEOUT_S = 30.0
@@ -58,7 +57,9 @@ class Access:
 
     host: str = "127.0.0.1"
     port: int = 0
-    tokens: Tokens = field(default_factory=Tokens)
+    tokens: Tokens | None = None
+    """Who is let in; None lets everyone in, for an application that has a guard of its own."""
+    browsers: BrowserSessions = field(default_factory=BrowserSessions)
     public_url: str = ""
     """The server's address as clients see it, if a proxy is in front."""
     rate_limit: int = 200
@@ -132,11 +133,12 @@ class Guard:
                 f"path {path!r}", user_message="The path is not a plain path."
             )
         self._check_origin(headers, host, scope)
-        user = self._find_user(scope, headers)
+        user, is_person = self._find_user(scope, headers, host)
         self._take(user, scope)
         scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
         base = self._access.public_url.rstrip("/") or f"{scheme}://{host}"
-        return Caller(user=user, base_url=base, config=_read_config(scope))
+        config = _read_config(scope)
+        return Caller(user=user, base_url=base, is_person=is_person, config=config)
 
     def _take(self, user: str, scope: Scope) -> None:
         who = _name_caller(user, scope)
@@ -177,19 +179,21 @@ class Guard:
             if not followed or headers.get("sec-fetch-dest") != "document":
                 raise errors.ForeignOrigin("Sec-Fetch-Site names another site")
 
-    def _find_user(self, scope: Scope, headers: Headers) -> str:
+    def _find_user(self, scope: Scope, headers: Headers, host: str) -> tuple[str, bool]:
+        """The user of a request, and whether a browser that signed in has sent it."""
         tokens = self._access.tokens
-        if not tokens:
-            return LOCAL
+        if tokens is None:
+            return LOCAL, False
         address = _address_of(scope)
         if _is_login(scope) and (wait := self._failures.wait_for(address)):
             raise errors.TooManyRequests(f"wrong tokens from {address}", seconds=wait)
         token = _read_token(headers)
-        user = tokens.find_user(token) if token else None
+        kept = "" if token else self._access.browsers.find_token(_read_cookie(headers, host))
+        user = tokens.find_user(token or kept) if token or kept else None
         if user is not None:
-            return user
+            return user, bool(kept)
         if scope["path"] in OPEN_PATHS:
-            return _ANONYMOUS
+            return _ANONYMOUS, False
         self._take(_ANONYMOUS, scope)
         wait = self._failures.take(address) if token else 0
         if wait:
@@ -227,15 +231,25 @@ def _read_config(scope: Scope) -> Mapping[str, Any]:
 
 
 def _read_token(headers: Headers) -> str:
-    """The token of the Authorization header, or of the cookie that a browser sends."""
+    """The token of the Authorization header."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and given.strip():
-        return given.strip()
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+def name_cookie(host: str) -> str:
+    """The cookie of the server at a Host: one for each port, since browsers do not tell ports
+    apart."""
+    port = host.rpartition(":")[2]
+    return f"sonde_{port}" if port.isdecimal() else "sonde"
+
+
+def _read_cookie(headers: Headers, host: str) -> str:
+    """The session that a browser names."""
     try:
         cookies: Mapping[str, object] = SimpleCookie(headers.get("cookie", ""))
     except CookieError:
         return ""
-    morsel = cookies.get(COOKIE)
+    morsel = cookies.get(name_cookie(host))
     return str(getattr(morsel, "value", ""))
 
 

@@ -154,7 +154,7 @@ class RouteEndpoint:
         work = Work(caller=replace(scope[SCOPE_CALLER], session=session))
 
         def run_verb(_work: Work) -> Any:
-            return self._route.call(self._app.get(), **arguments, work=work)
+            return self._route.call(self._app.get(work.caller), **arguments, work=work)
 
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":

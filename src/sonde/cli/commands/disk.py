@@ -215,21 +215,22 @@ def _sum_up(report: ScanReport) -> str:
 
 def run_jobs(session: Session) -> int:
     """List jobs, newest first, or stop one."""
+    from sonde.projects.find import find_job, sees_job
     from sonde.tools.shapes.shell import compute_percent, show_epoch, show_job
 
     app, caller = session.app, Caller()
     if session.args.stop:
-        record = app.workspace.jobs.find_visible(session.args.stop, caller.user)
+        record = find_job(app.workspace, session.args.stop)
         stopped = app.workspace.jobs.stop(record.id)
         session.note("it will stop within a second" if stopped else "it was not running")
         return FOUND if stopped else NOTHING
     recent = app.workspace.jobs.recent(session.args.limit or _JOB_ROWS)
-    records = [record for record in recent if record.owner in ("", caller.user)]
+    records = [record for record in recent if sees_job(app.workspace, record)]
     if session.args.json:
         session.print_json({"jobs": [show_job(record, caller) for record in records]})
         return FOUND if records else NOTHING
     paint = session.out.paint
-    scanned = {index.id: index.root for index in app.disk.saved.newest(DiskIndex, caller.user)}
+    scanned = {index.id: index.root for index in app.disk.list_indexes(caller.user)}
     for record in records:
         begun = record.total is not None and (record.done or record.status == "running")
         share = f"{compute_percent(record):5.1f}%" if begun else "      "

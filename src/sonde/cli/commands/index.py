@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, display_width, escape_controls, render_facts
-from sonde.errors import FileLimitWarning
 from sonde.text.formats import count_of, format_seconds
 
 if TYPE_CHECKING:
@@ -22,23 +21,30 @@ _SKIP_REASONS = {
     "hard_link": "hard links of another user",
     "same_name": "with the name of another, spelled otherwise",
     "special": "no regular files",
+    "mount": "on another file system",
     "bad_name": "with a name that is not UTF-8",
     "secret_content": "with a secret inside",
     "cut_short": "indexed in part",
 }
 """Reasons for skipping files whose names do not explain themselves."""
-_LARGE_PROJECT = FileLimitWarning.user_message.split("{", maxsplit=1)[0]
-"""How the one question begins that typing `sonde index` does not answer."""
 
 
 def run_index(session: Session) -> int:
-    """Index the project; typing the command is consent, except for a very large one."""
+    """Index the project; typing the command is consent for a detected one, unless very large."""
+    from sonde.projects.index import INDEX_QUESTION
     from sonde.tools.index import create_index
 
     session.choose_project(session.args.path)
-    with session.working(lambda question: not question.startswith(_LARGE_PROJECT)) as work:
+    root = session.project
+
+    def agree(question: str) -> bool:
+        return question.startswith(INDEX_QUESTION) or (
+            session.chose_root and question.startswith(root)
+        )
+
+    with session.working(agree) as work:
         deep = session.args.deep
-        answer = create_index(session.app, project=session.project, deep=deep, work=work)
+        answer = create_index(session.app, project=root, deep=deep, work=work)
     if session.args.json:
         session.print_json(answer)
         return FOUND

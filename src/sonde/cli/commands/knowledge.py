@@ -101,7 +101,12 @@ def _search(session: Session) -> int:
     limit = min(session.args.limit or 10, 100)
     sources = (session.args.source,) if session.args.source else ()
     answer = knowledge_search(
-        session.app, " ".join(words), limit=limit, sources=sources, max_tokens=20_000, work=Work()
+        session.app,
+        " ".join(words),
+        limit=limit,
+        sources=sources,
+        max_tokens=20_000,
+        work=Work(caller=session.caller),
     )
     if session.args.json:
         session.print_json(answer)
@@ -127,9 +132,11 @@ def _get(session: Session) -> int:
         from sonde.tools.knowledge import knowledge_get
 
         options = {"mode": "full", "max_tokens": 20_000}
-        session.print_json(knowledge_get(session.app, source, key, options, work=Work()))
+        session.print_json(
+            knowledge_get(session.app, source, key, options, work=Work(caller=session.caller))
+        )
         return FOUND
-    entry = find_entry(session.app.knowledge.of(Work().caller.user), source, key)
+    entry = find_entry(session.app.knowledge.of(session.caller.user), source, key)
     session.print_lines([session.out.paint("bold", escape_controls(entry.title))])
     session.print_lines(escape_controls(line) for line in write_editable(entry).split("\n"))
     return FOUND
@@ -143,7 +150,14 @@ def _add(session: Session) -> int:
         raise _usage("--title TITLE; the text comes as an argument or on standard input")
     text = " ".join(session.args.arguments) or sys.stdin.read()
     source: Source = session.args.source or "notes"
-    entry = add_entry(session.app.knowledge, source, title, text, _tags(session) or (), work=Work())
+    entry = add_entry(
+        session.app.knowledge,
+        source,
+        title,
+        text,
+        _tags(session) or (),
+        work=Work(caller=session.caller),
+    )
     return _print_change(session, entry, "added")
 
 
@@ -155,7 +169,15 @@ def _edit(session: Session) -> int:
     text = " ".join(args.arguments[1:]) if args.arguments[1:] else None
     if text is None and args.title is None and tags is None:
         text = sys.stdin.read()
-    entry = edit_entry(library, source, key, title=args.title, text=text, tags=tags, work=Work())
+    entry = edit_entry(
+        library,
+        source,
+        key,
+        title=args.title,
+        text=text,
+        tags=tags,
+        work=Work(caller=session.caller),
+    )
     return _print_change(session, entry, "changed")
 
 
@@ -164,7 +186,7 @@ def _delete(session: Session) -> int:
     from sonde.knowledge.getting import find_entry
 
     source, key = _pointer(session)
-    entry = find_entry(session.app.knowledge.of(Work().caller.user), source, key, pieces=False)
+    entry = find_entry(session.app.knowledge.of(session.caller.user), source, key, pieces=False)
     with session.working() as work:
         answer = work.ask(f"Delete '{entry.title}' from {source} for good?")
     if not answer:
@@ -173,7 +195,7 @@ def _delete(session: Session) -> int:
             user_message="Nothing was deleted.",
             next_action="Say yes when asked, or repeat the command with --yes.",
         )
-    entry = delete_entry(session.app.knowledge, source, key, work=Work())
+    entry = delete_entry(session.app.knowledge, source, key, work=Work(caller=session.caller))
     return _print_change(session, entry, "deleted")
 
 
@@ -189,7 +211,7 @@ def _export(session: Session) -> int:
         session.note(f"{count:,} entries in {escape_controls(str(target))}")
     else:
         # no job: how long it takes depends on the reader
-        store = session.app.knowledge.of(Work().caller.user)
+        store = session.app.knowledge.of(session.caller.user)
         session.print_lines(export_lines(store, sources))
     return FOUND
 
@@ -218,7 +240,7 @@ def _status(session: Session) -> int:
     from sonde.knowledge.editing import count_knowledge
     from sonde.text.formats import format_bytes
 
-    counts = count_knowledge(session.app.knowledge, work=Work())
+    counts = count_knowledge(session.app.knowledge, work=Work(caller=session.caller))
     if session.args.json:
         session.print_json(counts)
     else:

@@ -289,8 +289,9 @@ def describe_search(answer: SearchAnswer) -> list[str]:
     if answer.get("truncated"):
         notes.append("cut to the size limit; see more with --max-tokens or --limit")
     metadata = answer["metadata"]
-    if metadata.get("freshness") == "indexing":
-        notes.append("indexing goes on; more may be found in a moment")
+    freshness = metadata.get("freshness", "complete")
+    if not freshness.startswith(("complete", "no index")):  # a note says the latter
+        notes.append(escape_controls(freshness))
     if note := metadata.get("note"):
         notes.append(escape_controls(note))
     return notes

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -46,8 +50,8 @@ def run_mcp(session: Session) -> int:
 def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
     from sonde.mcp.server import end_if_busy
-    from sonde.stores.users import Users
-    from sonde.web.accounts import Keyring, load_tokens
+    from sonde.stores.users import Users, load_signing_key
+    from sonde.web.accounts import Keyring, load_tokens, make_login_code
     from sonde.web.application import build_application, check_access, serve_http
     from sonde.web.guard import Access
     from sonde.web.pages.table import PAGES
@@ -58,28 +62,50 @@ def run_serve(session: Session) -> int:
     _check_embedding(settings)
     file = Path(settings.token_file).expanduser() if settings.token_file else None
     users = Users(settings.home / "users.json")
-    access = Access(
-        host=settings.host,
-        port=settings.port,
-        tokens=Keyring(load_tokens(settings.token or None, file), users, _find_issuer(settings)),
-        public_url=settings.public_url,
-        rate_limit=settings.rate_limit,
-    )
+    access = Access(settings.host, settings.port, public_url=settings.public_url)
+    key = load_signing_key(settings.home) if access.is_loopback else None
+    known = load_tokens(settings.token or None, file)
+    tokens = Keyring(known, users, _find_issuer(settings), key)
+    access = replace(access, tokens=tokens, rate_limit=settings.rate_limit)
     check_access(access)
     open_app, listing = _open_later(session, base), _make_listing(settings)
     app = build_application(open_app, listing, access, pages=PAGES, begin=_begin)
 
     def announce(address: str) -> None:
         address = settings.public_url.rstrip("/") or address
-        session.print_answer(
-            {"url": address, "mcp": f"{address}/mcp"},
-            [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C ends it)"],
-        )
+        facts = {"url": address, "mcp": f"{address}/mcp"}
+        lines = [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C ends it)"]
+        link = f"{address}/login?code={make_login_code(key)}" if key else ""
+        if link:
+            facts["link"] = link
+            lines.append(f"sign in, once and within 10 minutes: {link}")
+            if not tokens:  # nobody else was given a key, so this one serves programs as well
+                facts["key"] = tokens.own_key
+                lines.append("programs send a bearer token: the key that `sonde users key` prints")
+        session.print_answer(facts, lines)
         sys.stdout.flush()
+        if link and not session.args.no_browser and session.prompt.is_interactive():
+            _open_browser(session, link)
 
     serve_http(app, access, announce)
     end_if_busy()
     return FOUND
+
+
+def _open_browser(session: Session, link: str) -> None:
+    """Open the link where there is a screen, by way of a file: a command is visible to others."""
+    import webbrowser
+
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform not in ("darwin", "win32") and not any(map(session.environ.get, screens)):
+        return
+    page = session.settings.home / "open.html"
+    with suppress(OSError, webbrowser.Error):
+        page.unlink(missing_ok=True)
+        descriptor = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={link}">\n')
+        threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
 
 
 def _begin(app: Closable) -> None:
@@ -162,7 +188,12 @@ def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
     def open_app() -> App:
         from sonde.wiring import build_app
 
-        return build_app(settings, start=start, stays=True)
+        app = build_app(settings, start=start, stays=True)
+        if app.workspace.auto_index:
+            from sonde.projects.index import index_at_start
+
+            index_at_start(app.workspace)
+        return app
 
     return open_app
 

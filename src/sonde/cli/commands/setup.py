@@ -7,12 +7,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from sonde.agents.configs import Change, plan_entry, plan_guide
+from sonde.agents.configs import (
+    Change,
+    decode_config,
+    plan_entry,
+    plan_guide,
+    read_config,
+    replace_config,
+)
+from sonde.agents.json_edit import put_jsonc
 from sonde.agents.machine import AGENTS, Agent, Machine, Scope, find_launch
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
 from sonde.errors import ConfirmationRequired, SondeError, UnknownArgument
+from sonde.settings import RULES
 
 _DONE_WORDS = {"add": "added to", "update": "updated in", "remove": "removed from"}
 _DIFF_STYLES = {"+": "good", "-": "bad", "@": "dim"}
@@ -80,9 +89,31 @@ def run_setup(session: Session) -> int:
         question = f"This changes {len(pending)} file{'s' if len(pending) > 1 else ''}."
         raise ConfirmationRequired("nobody to ask", question=question, token="--yes")  # noqa: S106
     steps = [_apply(session, step, backups) for step in steps]
+    added = any(step.written and step.action == "add" for step in steps)
+    if added or (args.auto_index and not (args.remove or args.dry_run)):
+        _offer_auto_index(session)
     if not (args.json or args.guide or args.remove):
         session.note("`sonde setup --guide` also tells agents when to use which tool")
     return _finish(session, steps, FAILED if any(step.error for step in steps) else FOUND)
+
+
+def _offer_auto_index(session: Session) -> None:
+    """Ask once whether servers may index the project they are started in, and keep the answer."""
+    config = session.settings.home / "config.json"
+    asks = session.prompt.is_interactive() and not (session.args.json or session.args.yes)
+    if session.settings.sources["auto_index"] != "default" or not (asks or session.args.auto_index):
+        return
+    wanted = session.args.auto_index or session.prompt.ask_yes(
+        "When an agent starts in a project that has no index, index it without asking?"
+    )
+    before = read_config(config)
+    text, mark = decode_config(before, config)
+    after = put_jsonc(text, (RULES["auto_index"].key,), wanted)
+    config.parent.mkdir(parents=True, exist_ok=True)
+    replace_config(config, before, mark + after.encode())
+    if not session.args.json:
+        state = "on" if wanted else "off"
+        session.note(f"autoIndex is {state}, in {escape_controls(str(config))}")
 
 
 def choose_agents(machine: Machine, names: list[str]) -> list[Agent]:

@@ -117,7 +117,7 @@ class LineCandidates:
         }
         refused = {
             path
-            for path, (stamp, _) in load_refused(folder).items()
+            for path, (stamp, *_) in load_refused(folder).items()
             if (entry := entries.get(path)) and entry.stamp == stamp and path not in known
         }
         self._index = index = _Index(

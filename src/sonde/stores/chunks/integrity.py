@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.errors import IndexCorrupt, SondeError
+from sonde.runtime.private import make_folder
 from sonde.stores.chunks import lexicon, tables
 from sonde.stores.database import read_number, read_stored_text, translate_errors
 from sonde.types import Chunk, FileState, ParsedFile, Symbol
@@ -272,7 +273,7 @@ def copy_stores(source: Path, target: Path, name: str) -> bool:
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with translate_errors(target):
-            temporary.mkdir(parents=True)
+            make_folder(temporary)
             whole = all(_copy_store(source, temporary, stem, *suffixes) for stem in _STEMS)
             # databases last: files without one are ignored
             for suffix in reversed(suffixes) if whole else ():

@@ -179,7 +179,7 @@ def _insert_file(
     connection: apsw.Connection, file: ParsedFile, chunks: Sequence[Chunk], first_chunk: int
 ) -> int:
     state = file.state
-    symbols = json.dumps([astuple(each) for each in file.symbols], separators=(",", ":"))
+    symbols = json.dumps(file.symbols, separators=(",", ":"))
     connection.execute(
         "INSERT INTO files (path, hash, size, mtime_ns, language, kind, stamp, first_chunk,"
         " chunk_count, symbols, seal, tags) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -198,10 +198,10 @@ def _insert_file(
 
 def parse_symbols(text: str) -> list[Symbol]:
     """A file's definitions as stored; older rows have no spans, and count as one line each."""
-    return [
-        Symbol(name, kind, line, *(span or (line, line)))
-        for name, kind, line, *span in json.loads(text)
-    ]
+    rows = json.loads(text)
+    if rows and len(rows[0]) < len(Symbol._fields):
+        rows = [(name, kind, line, line, line) for name, kind, line in rows]
+    return list(map(Symbol._make, rows))
 
 
 def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from sonde.projects.index import IndexStatus, ProjectSummary
+from sonde.projects.freshness import IndexStatus, ProjectSummary
 from sonde.projects.project import Project
 from sonde.searching.lines.grep import LineRow
 from sonde.text.formats import format_bytes, format_seconds
@@ -60,6 +60,10 @@ class IndexAnswer(TypedDict):
     duration: str
     message: NotRequired[str]
     skipped: NotRequired[dict[str, int]]
+
+
+MOST_SKIPPED = 100
+"""Files left out that a status names, about 2,500 tokens; metadata.json names up to 1,000."""
 
 
 class FileAnswer(TypedDict):
@@ -132,7 +136,8 @@ def show_index_status(status: IndexStatus) -> StatusAnswer:
         "freshness": status.freshness,
         "lastError": status.last_error,
         "skipped": dict(status.skipped),
-        "skippedExamples": list(status.skipped_examples) if status.skipped else None,
+        "skippedExamples": list(status.skipped_examples[:MOST_SKIPPED]) if status.skipped else None,
+        "config": status.config_file if any("next" in x for x in status.skipped_examples) else None,
         "warnings": list(status.warnings) or None,
     }
     return {

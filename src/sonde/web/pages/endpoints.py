@@ -12,13 +12,11 @@ from starlette.routing import Route as HttpRoute
 
 from sonde.errors import ConfirmationRequired, FileLimitWarning, SondeError
 from sonde.tools.route import Content, Route
+from sonde.web.accounts import SESSION_AGE_S
 from sonde.web.application import Parts
-from sonde.web.guard import COOKIE, LOGIN
+from sonde.web.guard import LOGIN, name_cookie
 from sonde.web.pages.html import frame, refuse_person, tag
 from sonde.web.rest import RouteEndpoint
-
-_COOKIE_AGE_S = 30 * 24 * 3600
-"""A month: long enough not to annoy, short enough that a lost browser forgets."""
 
 
 class PageEndpoint(RouteEndpoint):
@@ -98,29 +96,49 @@ def _ask(error: SondeError, path: str, sent: Mapping[str, Sequence[str]], back: 
 
 
 def add_login(parts: Parts) -> Sequence[BaseRoute]:
-    """The page on which a person enters a token, which the browser keeps in a cookie."""
+    """The page on which a person enters a token, or comes with the code of a printed link. The
+    browser keeps the name of a session."""
+    tokens, browsers = parts.access.tokens, parts.access.browsers
 
     async def show(request: Request) -> Response:
         way = keep_here(request.query_params.get("next", "/"))
-        return RedirectResponse(way, 303) if not parts.access.tokens else _show_login(way)
+        if tokens is None:
+            return RedirectResponse(way, 303)
+        code = request.query_params.get("code")
+        if code is None:
+            return _show_login(way)
+        session = browsers.redeem(code, tokens)
+        if not session:
+            return _show_login(way, "This link was used or is too old.")
+        # no redirect: a browser that comes from elsewhere would not send the cookie along
+        return keep_session(request, HTMLResponse(_lead_on(way)), session)
 
     async def take(request: Request) -> Response:
         given = parse_qs((await request.body()).decode("utf-8", "replace"))
         token, way = given.get("token", [""])[0].strip(), keep_here(given.get("next", ["/"])[0])
-        if parts.access.tokens.find_user(token) is None:
+        if tokens is None or tokens.find_user(token) is None:
             return _show_login(way, "That is not a token of this server.")
-        response = RedirectResponse(way, 303)
+        return keep_session(request, RedirectResponse(way, 303), browsers.open(token))
+
+    def keep_session(request: Request, response: Response, session: str) -> Response:
         response.set_cookie(
-            COOKIE,
-            token,
-            max_age=_COOKIE_AGE_S,
+            name_cookie(request.headers["host"]),
+            session,
+            max_age=SESSION_AGE_S,
             httponly=True,
-            samesite="lax",
+            samesite="strict",
             secure=parts.access.public_url.startswith("https:"),
         )
+        response.headers["cache-control"] = "no-store"
         return response
 
     return [HttpRoute(LOGIN, show), HttpRoute(LOGIN, take, methods=["POST"])]
+
+
+def _lead_on(way: str) -> str:
+    """A page that leads on at once."""
+    leads = tag("meta", http_equiv="refresh", content=f"0; url={way}")
+    return f"<!doctype html>{tag('title', 'sonde')}{leads}{tag('a', 'Go on', href=way)}"
 
 
 def _show_login(way: str, problem: str = "") -> Response:
@@ -137,8 +155,8 @@ def _show_login(way: str, problem: str = "") -> Response:
         method="post", action=LOGIN, class_="sheet",
     )  # fmt: skip
     about = (
-        "The token is in the file that the server was started with, or is a key you were given; "
-        "sonde users add NAME gives one out."
+        "On the machine of the server, sonde users link prints a link that signs you in. Otherwise "
+        "this is the key you were given."
     )
     page = frame("Token", "", tag("h1", "Who is there?"), form, tag("p", about, class_="faint"),
                  kind="login", menu=False)  # fmt: skip

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from sonde.app import App
 from sonde.errors import IndexNotFound, InvalidRequest
 from sonde.projects.find import find_project
+from sonde.projects.index import INDEX_QUESTION
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of
 from sonde.tools import index
@@ -20,8 +21,6 @@ from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, lead_to, link_to, name_folder, tag
 
 _SHOWN_JOBS = 20  # the newest; older ones are of no interest here
-_INDEX_QUESTION = "Index "
-"""How the question begins that is answered by entering a folder."""
 
 ProjectParam = Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)]
 
@@ -34,8 +33,8 @@ def begin(
     *,
     work: Work,
 ) -> Response:
-    """Start a job on a project; entering a folder is consent, except for a very large one."""
-    agreed = Work(ask=lambda asked: asked.startswith(_INDEX_QUESTION) or None, caller=work.caller)
+    """Start a job on a project; entering that of a detected one is consent, unless very large."""
+    agreed = Work(ask=lambda asked: asked.startswith(INDEX_QUESTION) or None, caller=work.caller)
     root = project.strip()
     index.start_project_job(app, root, action, confirm, work=agreed)
     return lead_to(link_to("/project", project=root))
