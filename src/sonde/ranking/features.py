@@ -221,23 +221,26 @@ def _measure_name(question: Question, state: FileState, place: _Place) -> dict[s
 
 
 def _measure_definitions(question: Question, file: Candidate) -> dict[str, float]:
+    matches, names = question.matches, question.names
     best_f1 = 0.0
     defines = 0.0
     said: set[str] = set()
-    for symbol in file.symbols:
+    alike = [symbol for symbol in file.symbols if matches.may_match(symbol.name)]
+    if question.is_symbol:
+        kinds = [one.kind for one in alike if list_name_words(one.name)[0] in names]
+        defines = max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)
+    else:
         # members that hold values, and keys, say little about what a file is for
-        minor = symbol.kind not in _MAJOR and ("." in symbol.name or symbol.kind != "value")
-        if (minor and not question.is_symbol) or not question.matches.may_match(symbol.name):
-            continue
-        folded, words = list_name_words(symbol.name)
-        if question.is_symbol:
-            if folded in question.names:
-                defines = max(defines, _KIND_WEIGHT[symbol.kind])
-        else:
-            best_f1 = max(best_f1, overlap_of(question.matches, words)[2])
-            said.update(words)
+        major = [
+            one.name
+            for one in alike
+            if one.kind in _MAJOR or (one.kind == "value" and "." not in one.name)
+        ]
+        named = {words for _, words in map(list_name_words, major)}
+        best_f1 = max((overlap_of(matches, words)[2] for words in named), default=0.0)
+        said.update(*named)
     return {
-        "definitions_recall": overlap_of(question.matches, said)[1],
+        "definitions_recall": overlap_of(matches, said)[1],
         "holds_name": float(file.holds_name),
         "defines_symbol": defines,
         "definition_f1": best_f1,

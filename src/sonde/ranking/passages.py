@@ -68,7 +68,7 @@ class Passage:
     symbol: Symbol | None
     start_line: int
     end_line: int
-    chunks: Sequence[int]
+    chunks: tuple[int, ...]
     """Keys of the chunks that hold it, in order."""
     members: Sequence[str] = ()
     """Names of the definitions inside it, if it is a type."""
@@ -79,6 +79,8 @@ class Passage:
     start_byte: int = 0
     parts: dict[str, float] = field(default_factory=dict)
     """What each feature adds to the score: its value times its weight."""
+    score: float = 0.0
+    """The sum of the parts, about -10 to 20."""
     features: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -91,15 +93,11 @@ class Passage:
         """The line that names it, or its first."""
         return self.symbol.line if self.symbol else self.start_line
 
-    @property
-    def score(self) -> float:
-        """The sum of the parts, about -10 to 20."""
-        return sum(self.parts.values())
-
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Set the parts of the score."""
         features = self.features
         self.parts = {n: w * features[n] for n, w in weights.items() if features.get(n)}
+        self.score = sum(self.parts.values())
 
     def read(self, chunks: Sequence[Chunk]) -> None:
         """Take the text from the chunks that hold it."""
@@ -156,8 +154,8 @@ def list_passages(
 ) -> list[Passage]:
     """The definitions of a file whose name may match or that lie in a hopeful chunk, and hopeful
     chunks outside all definitions; `chunks` are keys, first and last lines."""
-    firsts, lasts = [first for _, first, _ in chunks], [last for _, _, last in chunks]
-    hot = [at for at, (key, _, _) in enumerate(chunks) if key in hopeful]
+    keys, firsts, lasts = zip(*chunks, strict=True) if chunks else ((), (), ())
+    hot = [at for at, key in enumerate(keys) if key in hopeful]
     outside = set(hot)
     symbols = sorted(file.symbols, key=_START_LINE)
     found: list[Passage] = []
@@ -169,8 +167,7 @@ def list_passages(
         if is_hot:
             outside.difference_update(hot[near : bisect_left(hot, high)])
         if is_hot or may_match(symbol.name):
-            keys = [key for key, _, _ in chunks[low:high]]
-            one = Passage(file, symbol, start, end, keys)
+            one = Passage(file, symbol, start, end, keys[low:high])
             if symbol.kind == "type":
                 _attach_members(one, symbols[place + 1 : place + 1 + _MOST_MEMBERS])
             found.append(one)
@@ -201,9 +198,10 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
         if symbol is None:
             row["is_rest"] = 1.0
             continue
-        row["is_type"] = float(symbol.kind == "type")
-        row["is_value"] = float(symbol.kind == "value")
-        row["has_members"] = float(bool(one.members))
+        if symbol.kind in ("type", "value"):
+            row[f"is_{symbol.kind}"] = 1.0
+        if one.members:
+            row["has_members"] = 1.0
         row["nesting"] = float(symbol.name.count("."))
         if reported:
             row["told_name"] = float(list_name_words(symbol.name)[0] in reported)
