@@ -225,16 +225,14 @@ def _measure_definitions(question: Question, file: Candidate) -> dict[str, float
     best_f1 = 0.0
     defines = 0.0
     said: set[str] = set()
-    alike = [symbol for symbol in file.symbols if matches.may_match(symbol.name)]
+    alike = [one for one in file.names if matches.may_match(one[0])]
     if question.is_symbol:
-        kinds = [one.kind for one in alike if list_name_words(one.name)[0] in names]
+        kinds = [kind for name, kind in alike if list_name_words(name)[0] in names]
         defines = max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)
     else:
         # members that hold values, and keys, say little about what a file is for
         major = [
-            one.name
-            for one in alike
-            if one.kind in _MAJOR or (one.kind == "value" and "." not in one.name)
+            name for name, kind in alike if kind in _MAJOR or (kind == "value" and "." not in name)
         ]
         named = {words for _, words in map(list_name_words, major)}
         best_f1 = max((overlap_of(matches, words)[2] for words in named), default=0.0)
@@ -247,11 +245,15 @@ def _measure_definitions(question: Question, file: Candidate) -> dict[str, float
     }
 
 
-@lru_cache(maxsize=50_000)
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
-    last = name.rsplit(".", 1)[-1]
-    return fold_name(last), tuple(shorten_word(part) for part in split_identifier(last))
+    return _split_name(name.rpartition(".")[2])
+
+
+@lru_cache(maxsize=50_000)
+def _split_name(name: str) -> tuple[str, tuple[str, ...]]:
+    parts = split_identifier(name)
+    return "".join(parts) if name.isascii() else fold_name(name), tuple(map(shorten_word, parts))
 
 
 def _measure_place(question: Question, file: Candidate, place: _Place) -> dict[str, float]:
@@ -284,7 +286,7 @@ def measure_report(report: Report, files: Sequence[Candidate]) -> list[dict[str,
     lexical, dense = (_spread_over(files, kind) for kind in ("report_lexical", "report_dense"))
     said = {shorten_word(p) for word in find_words(report.body) for p in split_identifier(word)}
     frames = _place_frames(report, files)
-    defined = [{list_name_words(one.name)[0] for one in file.symbols} for file in files]
+    defined = [{list_name_words(name)[0] for name, _ in file.names} for file in files]
     names = _rate_names(report.spelled, defined)
     places = Places(report.paths)
     rows = []

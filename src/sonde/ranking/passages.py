@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -148,6 +148,7 @@ class Group:
 
 def list_passages(
     file: Candidate,
+    symbols: Iterable[Symbol],
     chunks: Sequence[tuple[int, int, int]],
     hopeful: Collection[int],
     may_match: Callable[[str], bool],
@@ -157,7 +158,7 @@ def list_passages(
     keys, firsts, lasts = zip(*chunks, strict=True) if chunks else ((), (), ())
     hot = [at for at, key in enumerate(keys) if key in hopeful]
     outside = set(hot)
-    symbols = sorted(file.symbols, key=_START_LINE)
+    symbols = sorted(symbols, key=_START_LINE)
     found: list[Passage] = []
     for place, symbol in enumerate(symbols):
         start, end = symbol.start_line, symbol.end_line

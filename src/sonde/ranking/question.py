@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from sonde.text.languages import UNKNOWN, language_of
@@ -175,6 +176,7 @@ def split_path(path: str) -> list[str]:
     return folders if stem == "__init__" and folders else [*folders, stem]
 
 
+@lru_cache(maxsize=20_000)
 def shorten_word(word: str) -> str:
     """A word without its common English endings, so that `parsing` meets `parser`."""
     for ending, put in _ENDINGS:

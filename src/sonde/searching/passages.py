@@ -46,15 +46,17 @@ def gather_passages(
 ) -> list[Passage]:
     """The passages of the best files with their features, best first, hopeless ones left out."""
     files = files[:FILES]
-    lines = search.store.chunk_lines([file.state.path for file in files])
+    paths = [file.state.path for file in files]
+    lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, _, _ in rows])
     hopeful = _choose_hopeful(scores, lines.values())
     weights, share = choose_passage_weights(question), max(choose_share(question), _LEAST_SHARE)
     kept: list[Passage] = []
     others: list[tuple[float, Passage]] = []
     for file in files:
-        rows = lines.get(file.state.path, ())
-        passages = list_passages(file, rows, hopeful, question.matches.may_match)
+        path, may_match = file.state.path, question.matches.may_match
+        defined, rows = symbols.get(path, ()), lines.get(path, ())
+        passages = list_passages(file, defined, rows, hopeful, may_match)
         measure_names(question, passages)
         rated: dict[tuple[int, ...], dict[str, float]] = {}
         for one in passages:
