@@ -27,7 +27,6 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "name_f1": "words of its name against those of the question",
     "name_precision": "share of its name's words that the question says",
     "name_recall": "share of the question's words that its name says",
-    "parent_f1": "the same for the definition around it",
     "is_named": "the question spells its name, in whatever letter case",
     "is_spelled": "the question spells its name exactly",
     "is_qualified": "the question names it together with the definition around it",
@@ -193,8 +192,9 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
     reported = {fold_name(_LINK.split(name)[-1]) for name in said}
     for one in passages:
         row = one.features
-        row["in_test"] = one.file.features.get("is_test", 0.0)
         row["lines"] = math.log1p(one.end_line - one.start_line)
+        if one.file.features.get("is_test"):
+            row["in_test"] = 1.0
         symbol = one.symbol
         if symbol is None:
             row["is_rest"] = 1.0
@@ -206,17 +206,16 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
         row["nesting"] = float(symbol.name.count("."))
         if reported:
             row["told_name"] = float(list_name_words(symbol.name)[0] in reported)
-        if question.matches.may_match(symbol.name):
-            _compare_name(question, symbol.name, one.file.state.path, row)
+        _compare_name(question, symbol.name, one.file.state.path, row)
 
 
 def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
     scope, _, last = name.rpartition(".")
     folded, words = list_name_words(name)
-    row["name_precision"], row["name_recall"], row["name_f1"] = overlap_of(question.matches, words)
-    if scope:
-        row["parent_f1"] = overlap_of(question.matches, list_name_words(scope)[1])[2]
-    if folded in question.names:
+    precision, recall, f1 = overlap_of(question.matches, words)
+    if f1:
+        row["name_precision"], row["name_recall"], row["name_f1"] = precision, recall, f1
+    if folded in question.names and question.matches.may_match(name):
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)
         if scope:
@@ -229,6 +228,11 @@ def _compare_name(question: Question, name: str, path: str, row: dict[str, float
             row["scope_named"] = sum(part in held for part in question.scopes) / len(
                 question.scopes
             )
+
+
+def weigh_features(features: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """What these features add to a score."""
+    return sum([weights[name] * value for name, value in features.items() if name in weights])
 
 
 class TermCoverage:

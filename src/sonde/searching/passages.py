@@ -18,6 +18,7 @@ from sonde.ranking.passages import (
     list_passages,
     measure_names,
     measure_texts,
+    weigh_features,
 )
 from sonde.ranking.question import Question
 from sonde.ranking.weights import choose_passage_weights, choose_share
@@ -53,23 +54,26 @@ def gather_passages(
     weights, share = choose_passage_weights(question), max(choose_share(question), _LEAST_SHARE)
     kept: list[Passage] = []
     others: list[tuple[float, Passage]] = []
+    rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}
     for file in files:
         path, may_match = file.state.path, question.matches.may_match
         defined, rows = symbols.get(path, ()), lines.get(path, ())
         passages = list_passages(file, defined, rows, hopeful, may_match)
         measure_names(question, passages)
-        rated: dict[tuple[int, ...], dict[str, float]] = {}
         for one in passages:
             if one.chunks not in rated:
-                rated[one.chunks] = _rate_chunks(scores, one.chunks)
-            one.features |= rated[one.chunks]
-            one.weigh(weights)
+                row = _rate_chunks(scores, one.chunks)
+                rated[one.chunks] = row, weigh_features(row, weights)
+            # what a passage shares with others is weighed once: there may be thousands
+            one.score = rated[one.chunks][1] + weigh_features(one.features, weights)
         passages.sort(key=_sort_key)
         kept += passages[:_OF_EACH_FILE]
         file_score = file.score
         others += [(-file_score - share * one.score, one) for one in passages[_OF_EACH_FILE:]]
     others.sort(key=itemgetter(0))
     kept += [one for _, one in others[: max(0, most - len(kept))]]
+    for one in kept:
+        one.features |= rated[one.chunks][0]
     _read_texts(search, kept)
     asked = _cover(search, question.terms)
     reported = (
