@@ -139,6 +139,11 @@ class MemoryChunkStore:
         """What each of these files defines."""
         return {path: list(self._files[path].symbols) for path in paths if path in self._files}
 
+    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
+        """Their names and kinds."""
+        found = self.symbols_of(paths)
+        return {path: [(one.name, one.kind) for one in found[path]] for path in found}
+
     @_locked
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         """The tags of each file whose content names some."""

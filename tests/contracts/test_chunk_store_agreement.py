@@ -160,6 +160,7 @@ class Agreement(RuleBasedStateMachine):
     def files_agree(self, path):
         self.compare(lambda store: [describe(chunk) for chunk in store.chunks_of(path)])
         self.compare(lambda store: dict(store.symbols_of(PATHS)))
+        self.compare(lambda store: dict(store.names_of(PATHS)))
         self.compare(lambda store: dict(store.files([path, "gone.py"])))
         self.compare(lambda store: store.paths_named(["bar", "foobar", "beta", "b", "ä", "ctest"]))
         self.compare(lambda store: dict(store.importers(["os", "foobar", "nothing"])))

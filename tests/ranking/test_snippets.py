@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.drawing import draw_text
 
@@ -18,6 +18,7 @@ def span_of(text: str) -> Span:
     st.integers(20, 400),
     st.none() | st.integers(1, 30),
 )
+@example("aaaaa(d\n\naaaaaaaaaaa\na", 20, 4)
 def test_a_snippet_is_what_the_file_says_at_its_lines(
     text: str, limit: int, opening: int | None
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from sonde.types import Chunk, FileState, Symbol
+from sonde.types import Chunk, FileState
 
 Evidence = Literal["lexical", "dense", "deep", "report_lexical", "report_dense"]
 """BM25 of the question's words, similarity to it by the static and by the deeper model, and the
@@ -30,7 +30,8 @@ class Candidate:
     dense_near: int = 0
     """How many of the nearest chunks are its own."""
     deep_near: int = 0
-    symbols: Sequence[Symbol] = ()
+    names: Sequence[tuple[str, str]] = ()
+    """Name and kind of each definition."""
     importers: int = 0
     holds_name: bool = False
     has_implementation: bool = False

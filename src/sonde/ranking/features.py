@@ -221,34 +221,39 @@ def _measure_name(question: Question, state: FileState, place: _Place) -> dict[s
 
 
 def _measure_definitions(question: Question, file: Candidate) -> dict[str, float]:
+    matches, names = question.matches, question.names
     best_f1 = 0.0
     defines = 0.0
     said: set[str] = set()
-    for symbol in file.symbols:
+    alike = [one for one in file.names if matches.may_match(one[0])]
+    if question.is_symbol:
+        kinds = [kind for name, kind in alike if list_name_words(name)[0] in names]
+        defines = max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)
+    else:
         # members that hold values, and keys, say little about what a file is for
-        minor = symbol.kind not in _MAJOR and ("." in symbol.name or symbol.kind != "value")
-        if (minor and not question.is_symbol) or not question.matches.may_match(symbol.name):
-            continue
-        folded, words = list_name_words(symbol.name)
-        if question.is_symbol:
-            if folded in question.names:
-                defines = max(defines, _KIND_WEIGHT[symbol.kind])
-        else:
-            best_f1 = max(best_f1, overlap_of(question.matches, words)[2])
-            said.update(words)
+        major = [
+            name for name, kind in alike if kind in _MAJOR or (kind == "value" and "." not in name)
+        ]
+        named = {words for _, words in map(list_name_words, major)}
+        best_f1 = max((overlap_of(matches, words)[2] for words in named), default=0.0)
+        said.update(*named)
     return {
-        "definitions_recall": overlap_of(question.matches, said)[1],
+        "definitions_recall": overlap_of(matches, said)[1],
         "holds_name": float(file.holds_name),
         "defines_symbol": defines,
         "definition_f1": best_f1,
     }
 
 
-@lru_cache(maxsize=50_000)
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
-    last = name.rsplit(".", 1)[-1]
-    return fold_name(last), tuple(shorten_word(part) for part in split_identifier(last))
+    return _split_name(name.rpartition(".")[2])
+
+
+@lru_cache(maxsize=50_000)
+def _split_name(name: str) -> tuple[str, tuple[str, ...]]:
+    parts = split_identifier(name)
+    return "".join(parts) if name.isascii() else fold_name(name), tuple(map(shorten_word, parts))
 
 
 def _measure_place(question: Question, file: Candidate, place: _Place) -> dict[str, float]:
@@ -281,7 +286,7 @@ def measure_report(report: Report, files: Sequence[Candidate]) -> list[dict[str,
     lexical, dense = (_spread_over(files, kind) for kind in ("report_lexical", "report_dense"))
     said = {shorten_word(p) for word in find_words(report.body) for p in split_identifier(word)}
     frames = _place_frames(report, files)
-    defined = [{list_name_words(one.name)[0] for one in file.symbols} for file in files]
+    defined = [{list_name_words(name)[0] for name, _ in file.names} for file in files]
     names = _rate_names(report.spelled, defined)
     places = Places(report.paths)
     rows = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -27,7 +27,6 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "name_f1": "words of its name against those of the question",
     "name_precision": "share of its name's words that the question says",
     "name_recall": "share of the question's words that its name says",
-    "parent_f1": "the same for the definition around it",
     "is_named": "the question spells its name, in whatever letter case",
     "is_spelled": "the question spells its name exactly",
     "is_qualified": "the question names it together with the definition around it",
@@ -68,7 +67,7 @@ class Passage:
     symbol: Symbol | None
     start_line: int
     end_line: int
-    chunks: Sequence[int]
+    chunks: tuple[int, ...]
     """Keys of the chunks that hold it, in order."""
     members: Sequence[str] = ()
     """Names of the definitions inside it, if it is a type."""
@@ -79,6 +78,8 @@ class Passage:
     start_byte: int = 0
     parts: dict[str, float] = field(default_factory=dict)
     """What each feature adds to the score: its value times its weight."""
+    score: float = 0.0
+    """The sum of the parts, about -10 to 20."""
     features: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -91,15 +92,11 @@ class Passage:
         """The line that names it, or its first."""
         return self.symbol.line if self.symbol else self.start_line
 
-    @property
-    def score(self) -> float:
-        """The sum of the parts, about -10 to 20."""
-        return sum(self.parts.values())
-
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Set the parts of the score."""
         features = self.features
         self.parts = {n: w * features[n] for n, w in weights.items() if features.get(n)}
+        self.score = sum(self.parts.values())
 
     def read(self, chunks: Sequence[Chunk]) -> None:
         """Take the text from the chunks that hold it."""
@@ -150,16 +147,17 @@ class Group:
 
 def list_passages(
     file: Candidate,
+    symbols: Iterable[Symbol],
     chunks: Sequence[tuple[int, int, int]],
     hopeful: Collection[int],
     may_match: Callable[[str], bool],
 ) -> list[Passage]:
     """The definitions of a file whose name may match or that lie in a hopeful chunk, and hopeful
     chunks outside all definitions; `chunks` are keys, first and last lines."""
-    firsts, lasts = [first for _, first, _ in chunks], [last for _, _, last in chunks]
-    hot = [at for at, (key, _, _) in enumerate(chunks) if key in hopeful]
+    keys, firsts, lasts = zip(*chunks, strict=True) if chunks else ((), (), ())
+    hot = [at for at, key in enumerate(keys) if key in hopeful]
     outside = set(hot)
-    symbols = sorted(file.symbols, key=_START_LINE)
+    symbols = sorted(symbols, key=_START_LINE)
     found: list[Passage] = []
     for place, symbol in enumerate(symbols):
         start, end = symbol.start_line, symbol.end_line
@@ -169,8 +167,7 @@ def list_passages(
         if is_hot:
             outside.difference_update(hot[near : bisect_left(hot, high)])
         if is_hot or may_match(symbol.name):
-            keys = [key for key, _, _ in chunks[low:high]]
-            one = Passage(file, symbol, start, end, keys)
+            one = Passage(file, symbol, start, end, keys[low:high])
             if symbol.kind == "type":
                 _attach_members(one, symbols[place + 1 : place + 1 + _MOST_MEMBERS])
             found.append(one)
@@ -195,29 +192,30 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
     reported = {fold_name(_LINK.split(name)[-1]) for name in said}
     for one in passages:
         row = one.features
-        row["in_test"] = one.file.features.get("is_test", 0.0)
         row["lines"] = math.log1p(one.end_line - one.start_line)
+        if one.file.features.get("is_test"):
+            row["in_test"] = 1.0
         symbol = one.symbol
         if symbol is None:
             row["is_rest"] = 1.0
             continue
-        row["is_type"] = float(symbol.kind == "type")
-        row["is_value"] = float(symbol.kind == "value")
-        row["has_members"] = float(bool(one.members))
+        if symbol.kind in ("type", "value"):
+            row[f"is_{symbol.kind}"] = 1.0
+        if one.members:
+            row["has_members"] = 1.0
         row["nesting"] = float(symbol.name.count("."))
         if reported:
             row["told_name"] = float(list_name_words(symbol.name)[0] in reported)
-        if question.matches.may_match(symbol.name):
-            _compare_name(question, symbol.name, one.file.state.path, row)
+        _compare_name(question, symbol.name, one.file.state.path, row)
 
 
 def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
     scope, _, last = name.rpartition(".")
     folded, words = list_name_words(name)
-    row["name_precision"], row["name_recall"], row["name_f1"] = overlap_of(question.matches, words)
-    if scope:
-        row["parent_f1"] = overlap_of(question.matches, list_name_words(scope)[1])[2]
-    if folded in question.names:
+    precision, recall, f1 = overlap_of(question.matches, words)
+    if f1:
+        row["name_precision"], row["name_recall"], row["name_f1"] = precision, recall, f1
+    if folded in question.names and question.matches.may_match(name):
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)
         if scope:
@@ -230,6 +228,11 @@ def _compare_name(question: Question, name: str, path: str, row: dict[str, float
             row["scope_named"] = sum(part in held for part in question.scopes) / len(
                 question.scopes
             )
+
+
+def weigh_features(features: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """What these features add to a score."""
+    return sum([weights[name] * value for name, value in features.items() if name in weights])
 
 
 class TermCoverage:

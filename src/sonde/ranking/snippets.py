@@ -80,8 +80,8 @@ def _locate(lines: Sequence[str], span: Span, first: int, last: int, shown: str 
     """Where these lines are in the file; `shown` is their text where it may be cut inside."""
     start = span.start_byte + (len(encode_lines("\n".join(lines[:first]))) + 1 if first else 0)
     text = "\n".join(lines[first : last + 1]) if shown is None else shown
-    line = span.start_line
-    return Span(line + first, line + last, start, start + len(encode_lines(text)))
+    line = span.start_line + first
+    return Span(line, line + text.count("\n"), start, start + len(encode_lines(text)))
 
 
 def _find_signature_end(lines: Sequence[str], at: int) -> int:

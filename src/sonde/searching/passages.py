@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from sonde.ranking.passages import (
     list_passages,
     measure_names,
     measure_texts,
+    weigh_features,
 )
 from sonde.ranking.question import Question
 from sonde.ranking.weights import choose_passage_weights, choose_share
@@ -45,27 +47,33 @@ def gather_passages(
 ) -> list[Passage]:
     """The passages of the best files with their features, best first, hopeless ones left out."""
     files = files[:FILES]
-    lines = search.store.chunk_lines([file.state.path for file in files])
+    paths = [file.state.path for file in files]
+    lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, _, _ in rows])
     hopeful = _choose_hopeful(scores, lines.values())
-    weights, share = choose_passage_weights(question), choose_share(question)
+    weights, share = choose_passage_weights(question), max(choose_share(question), _LEAST_SHARE)
     kept: list[Passage] = []
-    others: list[Passage] = []
+    others: list[tuple[float, Passage]] = []
+    rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}
     for file in files:
-        rows = lines.get(file.state.path, ())
-        passages = list_passages(file, rows, hopeful, question.matches.may_match)
+        path, may_match = file.state.path, question.matches.may_match
+        defined, rows = symbols.get(path, ()), lines.get(path, ())
+        passages = list_passages(file, defined, rows, hopeful, may_match)
         measure_names(question, passages)
         for one in passages:
-            row = one.features
-            for name, known in scores.items():
-                row[name] = max([known.get(key, 0.0) for key in one.chunks], default=0.0)
-            row["own_dense"] = row["own_dense_rel"] = row["chunk_dense"]  # until its text is read
-            one.weigh(weights)
+            if one.chunks not in rated:
+                row = _rate_chunks(scores, one.chunks)
+                rated[one.chunks] = row, weigh_features(row, weights)
+            # what a passage shares with others is weighed once: there may be thousands
+            one.score = rated[one.chunks][1] + weigh_features(one.features, weights)
         passages.sort(key=_sort_key)
         kept += passages[:_OF_EACH_FILE]
-        others += passages[_OF_EACH_FILE:]
-    others.sort(key=lambda one: -one.file.score - max(share, _LEAST_SHARE) * one.score)
-    kept += others[: max(0, most - len(kept))]
+        file_score = file.score
+        others += [(-file_score - share * one.score, one) for one in passages[_OF_EACH_FILE:]]
+    others.sort(key=itemgetter(0))
+    kept += [one for _, one in others[: max(0, most - len(kept))]]
+    for one in kept:
+        one.features |= rated[one.chunks][0]
     _read_texts(search, kept)
     asked = _cover(search, question.terms)
     reported = (
@@ -77,6 +85,18 @@ def gather_passages(
     for one in kept:
         one.weigh(weights)
     return sorted(kept, key=_sort_key)
+
+
+def _rate_chunks(
+    scores: Mapping[str, Mapping[int, float]], keys: Sequence[int]
+) -> dict[str, float]:
+    """The best of these chunks by each kind of evidence; also for the text that is not yet read."""
+    row = {
+        name: max([known.get(key, 0.0) for key in keys], default=0.0)
+        for name, known in scores.items()
+    }
+    row["own_dense"] = row["own_dense_rel"] = row["chunk_dense"]
+    return row
 
 
 def _sort_key(one: Passage) -> tuple[float, str, int]:

@@ -268,12 +268,12 @@ def _list_named(search: Search, names: Collection[str]) -> list[str]:
 
 def _attach_facts(search: Search, question: Question, candidates: Sequence[Candidate]) -> None:
     """What the index knows of the files beyond the scores of their chunks."""
-    symbols = search.store.symbols_of([c.state.path for c in candidates])
+    names = search.store.names_of([c.state.path for c in candidates])
     stems = {c.state.path: fold_name(c.state.stem) for c in candidates}
     importers = search.store.importers(set(stems.values()))
     sources = _implementations(search, candidates)
     for c in candidates:
-        c.symbols = symbols.get(c.state.path, ())
+        c.names = names.get(c.state.path, ())
         c.importers = importers.get(stems[c.state.path], 0)
         c.holds_name = any(
             name in chunk.text for name in question.spelled for chunk in c.chunks.values()

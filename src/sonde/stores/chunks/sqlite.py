@@ -143,13 +143,12 @@ class ChunkIndex:
             }
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
-        defined = {}
-        query = "SELECT symbols FROM files WHERE path = ?"
         with self._database.read() as connection:
-            for path in paths:
-                for (symbols,) in connection.execute(query, (bind_text(path),)):
-                    defined[path] = tables.parse_symbols(str(symbols))
-        return defined
+            return dict(tables.select_symbols(connection, paths, tables.parse_symbols))
+
+    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
+        with self._database.read() as connection:
+            return dict(tables.select_symbols(connection, paths, tables.parse_names))
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         query = "SELECT path, tags FROM files WHERE tags <> ''"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import apsw
 
@@ -18,6 +19,8 @@ from sonde.stores.database import Format, Value, bind_text, read_number, read_st
 from sonde.types import Chunk, ParsedFile, Span, Symbol
 
 _place_of = attrgetter("start_line", "end_line", "start_byte", "end_byte")
+_NAME_AND_KIND = re.compile(r'\["([^"]*)","([a-z]+)",')
+R = TypeVar("R")
 LOGGED = 1_000  # generations for which removed chunks are logged
 
 _SCHEMA = """
@@ -202,6 +205,23 @@ def parse_symbols(text: str) -> list[Symbol]:
     if rows and len(rows[0]) < len(Symbol._fields):
         rows = [(name, kind, line, line, line) for name, kind, line in rows]
     return list(map(Symbol._make, rows))
+
+
+def parse_names(text: str) -> list[tuple[str, str]]:
+    """Name and kind of a file's definitions as stored."""
+    if "\\" in text:  # a name that JSON escapes
+        return [(symbol.name, symbol.kind) for symbol in parse_symbols(text)]
+    return _NAME_AND_KIND.findall(text)
+
+
+def select_symbols(
+    connection: apsw.Connection, paths: Iterable[str], parse: Callable[[str], R]
+) -> Iterator[tuple[str, R]]:
+    """The stored files among these paths, each with its parsed definitions."""
+    for path in paths:
+        query = "SELECT symbols FROM files WHERE path = ?"
+        for (symbols,) in connection.execute(query, (bind_text(path),)):
+            yield path, parse(str(symbols))
 
 
 def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
