@@ -40,6 +40,7 @@ _RESCORED_PER_RESULT = 4  # sign bits are coarse: the best by score are among th
 _SCALE_BYTES, _STEPS = 4, 127  # a float32; the largest signed byte
 _SCORED_AT_ONCE = 512  # so few that BLAS does not use threads, which cost more than they save
 _COPIED_AT_ONCE = 8_192  # rows read into memory at once when a file is rewritten
+_SUMMED_AT_ONCE = 512  # rows: they stay in the cache, and damage costs a look at so few
 NO_SLOT = -1  # of a vector that is all zeros: it is known, but never retrieved
 
 
@@ -55,6 +56,12 @@ class VectorRows(Protocol):
 
     def sums(self, slots: Slots) -> list[int | None]:
         """The current checksum of each of these slots; None where nothing can be read."""
+
+    def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
+        """Which of these distinct slots are not as they were written; a sum of -1 is unknown."""
+
+    def stamp(self) -> tuple[int, int]:
+        """How much is stored, and when it was last written."""
 
     def count_rows(self) -> int:
         """How many slots are used, including torn ones at the end."""
@@ -213,6 +220,24 @@ class VectorFile:
         known = iter(_sum_rows(rows[slots[whole]], bits[slots[whole]]))
         return [next(known) if here else None for here in whole.tolist()]
 
+    def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
+        damaged = np.zeros(len(slots), np.bool_)
+        rows, bits = self._map(int(slots.max()) + 1 if len(slots) else 0)
+        known = np.flatnonzero(sums >= 0)
+        for start in range(0, len(known), _SUMMED_AT_ONCE):
+            part = known[start : start + _SUMMED_AT_ONCE]
+            here, there = rows[slots[part]], bits[slots[part]]
+            if not _agree(here, there, sums[part]):
+                damaged[part] = np.array(_sum_rows(here, there)) != sums[part]
+        return damaged
+
+    def stamp(self) -> tuple[int, int]:
+        try:
+            found = [path.stat() for path in (self.path, self.bits_path)]
+        except FileNotFoundError:
+            return 0, 0
+        return sum(each.st_size for each in found), sum(each.st_mtime_ns for each in found)
+
     def read(self, slots: Slots) -> Vectors:
         rows, _ = self._map(int(slots.max()) + 1 if len(slots) else 0)
         chosen = rows[slots]
@@ -308,6 +333,19 @@ def _measure_distances(signs: Signs, query: Vectors, slots: Slots) -> NDArray[np
 
 def _sum_rows(rows: Rows, bits: Signs) -> list[int]:
     return [zlib.crc32(sign, zlib.crc32(row)) for row, sign in zip(rows, bits, strict=True)]
+
+
+def _agree(rows: Rows, bits: Signs, sums: Slots) -> bool:
+    """Whether rows have these checksums, all at once.
+
+    CRCs are linear: that of an odd number of rows XORed is the XOR of theirs. A row of zeros makes
+    an even number odd.
+    """
+    row, sign = np.bitwise_xor.reduce(rows, axis=0), np.bitwise_xor.reduce(bits, axis=0)
+    (total,) = _sum_rows(row[None], sign[None])
+    if len(rows) % 2 == 0:
+        total ^= _sum_rows(np.zeros_like(row[None]), np.zeros_like(sign[None]))[0]
+    return total == int(np.bitwise_xor.reduce(sums))
 
 
 def _read_scales(rows: Rows) -> Vectors:
