@@ -15,7 +15,13 @@ from sonde.errors import (
     EmptyQuery,
 )
 from sonde.paging.cursor import ResultSet
-from sonde.projects.deep_vectors import model_mismatch_note, schedule_deep_embedding
+from sonde.projects.deep_vectors import (
+    count_damaged,
+    describe_damage,
+    mend_vectors,
+    model_mismatch_note,
+    schedule_deep_embedding,
+)
 from sonde.projects.find import ALL, projects_in_scope, require_index
 from sonde.projects.freshness import find_stale_files, is_searchable
 from sonde.projects.lines import LineScan, find_changed_hits, present_hit
@@ -23,7 +29,6 @@ from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
 from sonde.projects.project import Project, Workspace
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import (
-    mend_vectors,
     refresh,
     reindex_stale_files,
     repairing_corruption,
@@ -46,10 +51,6 @@ _CHECKED_HITS = 20  # hits whose files are compared with the disk before they ar
 _RANKING_SLOTS = threading.BoundedSemaphore(4)
 """Rankings at a time: each takes tens of megabytes, and more of them only wait for each other."""
 _CANCEL_POLL_S = 0.1  # how often a search that waits for a slot looks whether its caller is gone
-_DAMAGED = (
-    "{count} vectors of {root} are damaged and were left out; they are made again in the "
-    "background, or by `sonde check`"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ def rank_everywhere(
         if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
             notes.append(note)
         if left_out:
-            damage.append(_DAMAGED.format(root=project.root, count=left_out))
+            damage.append(describe_damage(project, left_out))
         freshness = freshness if covered == "complete" else covered
         schedule_deep_embedding(workspace, project)
     if failed and (request.project != ALL or not hits):
@@ -291,9 +292,9 @@ def _rank_fresh(
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
-        left_out = _count_damaged(project)
+        left_out = count_damaged(project)
         if left_out and mend_vectors(workspace, project, work):
-            ranked, left_out = rank(), _count_damaged(project)
+            ranked, left_out = rank(), count_damaged(project)
         best = ranked[:_CHECKED_HITS]
         changed = find_stale_files(project, {hit.path: hit.state for hit in best})
         if changed and reindex_stale_files(workspace, project, changed, work):
@@ -303,10 +304,6 @@ def _rank_fresh(
             return replace(literal, hits=ranked), covered, left_out
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
         return replace(literal, hits=compared + ranked[_CHECKED_HITS:]), covered, left_out
-
-
-def _count_damaged(project: Project) -> int:
-    return sum(store.count_damaged() for store in project.stores().values())
 
 
 def rank_project(

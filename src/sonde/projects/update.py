@@ -333,23 +333,6 @@ def _bring_in_step(workspace: Workspace, project: Project, found: Coverage, work
         return "" if isinstance(error, IndexBusy) else error.user_message
 
 
-def mend_vectors(workspace: Workspace, project: Project, work: Work) -> bool:
-    """Make vectors again that a search found damaged, in a server in the background. Returns
-    whether it is done."""
-    if workspace.stays:
-        index_job(workspace, project, existing=True)
-        return False
-    try:
-        with project.lock.held(work, wait_s=_WRITER_WAIT_S):
-            update_project(workspace, project, work, paths=(), existing=True)
-            return True
-    except Cancelled:
-        raise
-    except SondeError as error:
-        log.info("vectors of %s stay damaged: %s", project.root, error)
-        return False
-
-
 def _describe(workspace: Workspace, project: Project, found: Coverage, why: str = "") -> str:
     if not found.differing:
         if not found.files:
