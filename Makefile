@@ -49,8 +49,8 @@ fuzz: $(STAMP) ## Schemathesis against the REST API (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
 	$(BIN)/python scripts/fuzz_api.py
 
-hostile: $(STAMP) ## Thousands of broken documents and exports against the importer (minutes)
-	$(BIN)/python scripts/fuzz_formats.py $(ARGS)
+hostile: $(STAMP) ## 100,000 hostile inputs over every surface, seeded (long): make hostile ARGS="--count 5000"
+	$(BIN)/python scripts/hostile.py $(ARGS)
 
 kills: $(STAMP) ## Kill the indexer at hundreds of random instants, on both stores (long)
 	$(BIN)/python tests/faults/kills.py --runs 400

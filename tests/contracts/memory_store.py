@@ -266,6 +266,9 @@ class MemoryChunkStore:
         check()
         return Drift()
 
+    def count_damaged(self) -> int:
+        return 0
+
     def drop_broken(self) -> None:
         """There is nothing broken to drop."""
 

@@ -13,8 +13,8 @@ import pytest
 
 from sonde.errors import IndexTooNew
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, KnowledgeStore, Piece
+from sonde.stores.knowledge.postgres.packed import pack_rows
 from sonde.stores.knowledge.sqlite import DATABASES, SqliteKnowledge
-from sonde.stores.vectors import pack_rows
 
 from .postgres import needs_postgres
 

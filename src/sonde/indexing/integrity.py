@@ -47,7 +47,8 @@ def check_index(
         work.report(Progress("checking", len(seen), len(seen), message=kind))
         drifts[kind] = store.find_drift(work.check, thorough=thorough)
     pairs = coverage_of(stores, embedder) if embedder else []
-    lost = sum(max(total - have, 0) for have, total in pairs)
+    damaged = sum(store.count_damaged() for store in stores.values())  # those drifted
+    lost = max(sum(max(total - have, 0) for have, total in pairs) - damaged, 0)
     broken = set().union(*(drift.files for drift in drifts.values()))
     torn = any(drift.strays or drift.vectors for drift in drifts.values())
     counted: Counter[str] = Counter()

@@ -1,17 +1,51 @@
-"""Deep vectors of a project: which are missing, and making them in the background."""
+"""Vectors of a project: which are missing or damaged, and making them in the background."""
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
 
 from sonde.embedding.base import Embedder
-from sonde.errors import IndexBusy
+from sonde.errors import Cancelled, IndexBusy, SondeError
 from sonde.indexing.pipeline import refine_vectors
 from sonde.projects.project import Project, Workspace
+from sonde.projects.update import index_job, update_project
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work, WriterLock
 
+_WRITER_WAIT_S = 0.1  # an answer that waits longer says what was left out instead
 _WANTED_FILES = 20  # the files shown most that get their deep vectors first
+
+log = logging.getLogger(__name__)
+
+
+def count_damaged(project: Project) -> int:
+    """How many vectors were left out of searches, since they are damaged."""
+    return sum(store.count_damaged() for store in project.stores().values())
+
+
+def describe_damage(project: Project, left_out: int) -> str:
+    """A note for an answer without these vectors."""
+    return (
+        f"{left_out} vectors of {project.root} are damaged and were left out; they are made again "
+        "in the background, or by `sonde check`"
+    )
+
+
+def mend_vectors(workspace: Workspace, project: Project, work: Work) -> bool:
+    """Make damaged vectors again, in a server in the background. Returns whether it is done."""
+    if workspace.stays:
+        index_job(workspace, project, existing=True)
+        return False
+    try:
+        with project.lock.held(work, wait_s=_WRITER_WAIT_S):
+            update_project(workspace, project, work, paths=(), existing=True)
+            return True
+    except Cancelled:
+        raise
+    except SondeError as error:
+        log.info("vectors of %s stay damaged: %s", project.root, error)
+        return False
 
 
 def model_mismatch_note(workspace: Workspace, project: Project) -> str:

@@ -15,14 +15,24 @@ from sonde.errors import (
     EmptyQuery,
 )
 from sonde.paging.cursor import ResultSet
-from sonde.projects.deep_vectors import model_mismatch_note, schedule_deep_embedding
+from sonde.projects.deep_vectors import (
+    count_damaged,
+    describe_damage,
+    mend_vectors,
+    model_mismatch_note,
+    schedule_deep_embedding,
+)
 from sonde.projects.find import ALL, projects_in_scope, require_index
 from sonde.projects.freshness import find_stale_files, is_searchable
 from sonde.projects.lines import LineScan, find_changed_hits, present_hit
 from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
 from sonde.projects.project import Project, Workspace
 from sonde.projects.unindexed import NO_INDEX, index_best_files
-from sonde.projects.update import refresh, reindex_stale_files, repairing_corruption
+from sonde.projects.update import (
+    refresh,
+    reindex_stale_files,
+    repairing_corruption,
+)
 from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
@@ -154,6 +164,7 @@ def rank_everywhere(
     """The best hits of every project in scope."""
     hits: list[Hit] = []
     notes: list[str] = []
+    damage: list[str] = []
     freshness = "complete"
     failed: CatalogError | None = None
     is_final = False
@@ -163,7 +174,9 @@ def rank_everywhere(
     for project in projects:
         vectors = QueryVectors(question, workspace.static, workspace.deep)
         try:
-            found, covered = _rank_fresh(workspace, project, request, question, vectors, work)
+            found, covered, left_out = _rank_fresh(
+                workspace, project, request, question, vectors, work
+            )
         except Cancelled:
             raise
         except CatalogError as error:
@@ -177,6 +190,8 @@ def rank_everywhere(
         notes.extend(vectors.notes)
         if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
             notes.append(note)
+        if left_out:
+            damage.append(describe_damage(project, left_out))
         freshness = freshness if covered == "complete" else covered
         schedule_deep_embedding(workspace, project)
     if failed and (request.project != ALL or not hits):
@@ -189,7 +204,8 @@ def rank_everywhere(
     elif not notes and request.is_open and hits[0].score_type != EXACT:
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         notes.append(explain_missing_words(stores, question))
-    return Ranking(hits[: request.top_k], freshness, notes[0] if notes else "")
+    note = "; ".join(filter(None, [*damage, *notes[:1]]))
+    return Ranking(hits[: request.top_k], freshness, note)
 
 
 def _rank_unindexed(
@@ -255,8 +271,8 @@ def _rank_fresh(
     question: Question,
     vectors: QueryVectors,
     work: Work,
-) -> tuple[LiteralHits, str]:
-    """The hits of a project, and how much of it they cover."""
+) -> tuple[LiteralHits, str, int]:
+    """The hits of a project, how much of it they cover, and how many vectors were left out."""
     with repairing_corruption(workspace, project):
         covered = refresh(workspace, project, work, follow=request.project != ALL)
         literal = LiteralHits()
@@ -276,15 +292,18 @@ def _rank_fresh(
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
+        left_out = count_damaged(project)
+        if left_out and mend_vectors(workspace, project, work):
+            ranked, left_out = rank(), count_damaged(project)
         best = ranked[:_CHECKED_HITS]
         changed = find_stale_files(project, {hit.path: hit.state for hit in best})
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
             ranked = rank()
-            return replace(literal, hits=ranked), covered
+            return replace(literal, hits=ranked), covered, left_out
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
-        return replace(literal, hits=compared + ranked[_CHECKED_HITS:]), covered
+        return replace(literal, hits=compared + ranked[_CHECKED_HITS:]), covered, left_out
 
 
 def rank_project(

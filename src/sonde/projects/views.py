@@ -250,7 +250,10 @@ def _read_states(project: Project, results: Sequence[SearchResult]) -> dict[str,
 def read_views(workspace: Workspace, project: Project, work: Work, run: Callable[[], T]) -> T:
     """Run a search over the views; rebuild them first if they are damaged."""
     try:
-        return run()
+        found = run()
+        if damaged := project.part(Views).store().count_damaged():
+            raise IndexCorrupt(f"{damaged} vectors are damaged")
+        return found
     except IndexCorrupt as error:
         log.warning("rebuilding the views of %s: %s", project.root, error)
         project.part(Views).delete()

@@ -14,7 +14,6 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -37,9 +36,10 @@ Find = Callable[[Vectors, Slots, int], tuple[Slots, Vectors]]  # `VectorRows.fin
 EXACT = 20_000  # up to this many candidates, every vector is scored
 _RESCORED = 8_000  # beyond that, this many nearest by sign bits (more where the limit needs more)
 _RESCORED_PER_RESULT = 4  # sign bits are coarse: the best by score are among the next ones, too
-_SCALE_BYTES, _STEPS = 4, 127  # a float32; the largest signed byte
+SCALE_BYTES, _STEPS = 4, 127  # a float32; the largest signed byte
 _SCORED_AT_ONCE = 512  # so few that BLAS does not use threads, which cost more than they save
 _COPIED_AT_ONCE = 8_192  # rows read into memory at once when a file is rewritten
+_SUMMED_AT_ONCE = 512  # rows: they stay in the cache, and damage costs a look at so few
 NO_SLOT = -1  # of a vector that is all zeros: it is known, but never retrieved
 
 
@@ -55,6 +55,12 @@ class VectorRows(Protocol):
 
     def sums(self, slots: Slots) -> list[int | None]:
         """The current checksum of each of these slots; None where nothing can be read."""
+
+    def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
+        """Which of these distinct slots are not as they were written; a sum of -1 is unknown."""
+
+    def stamp(self) -> tuple[int, int]:
+        """How much is stored, and when it was last written."""
 
     def count_rows(self) -> int:
         """How many slots are used, including torn ones at the end."""
@@ -181,7 +187,7 @@ class VectorFile:
     def __init__(self, path: Path, dimensions: int) -> None:
         self.path, self.bits_path = path.with_suffix(".i8"), path.with_suffix(".bits")
         self.dimensions = dimensions
-        self._width, self._words = dimensions + _SCALE_BYTES, -(-dimensions // 64)
+        self._width, self._words = dimensions + SCALE_BYTES, -(-dimensions // 64)
         self._lock = threading.Lock()
         self._rows = np.empty((0, self._width), np.int8)
         self._bits = np.empty((0, self._words), np.uint64)
@@ -213,10 +219,28 @@ class VectorFile:
         known = iter(_sum_rows(rows[slots[whole]], bits[slots[whole]]))
         return [next(known) if here else None for here in whole.tolist()]
 
+    def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
+        damaged = np.zeros(len(slots), np.bool_)
+        rows, bits = self._map(int(slots.max()) + 1 if len(slots) else 0)
+        known = np.flatnonzero(sums >= 0)
+        for start in range(0, len(known), _SUMMED_AT_ONCE):
+            part = known[start : start + _SUMMED_AT_ONCE]
+            here, there = rows[slots[part]], bits[slots[part]]
+            if not _agree(here, there, sums[part]):
+                damaged[part] = np.array(_sum_rows(here, there)) != sums[part]
+        return damaged
+
+    def stamp(self) -> tuple[int, int]:
+        try:
+            found = [path.stat() for path in (self.path, self.bits_path)]
+        except FileNotFoundError:
+            return 0, 0
+        return sum(each.st_size for each in found), sum(each.st_mtime_ns for each in found)
+
     def read(self, slots: Slots) -> Vectors:
         rows, _ = self._map(int(slots.max()) + 1 if len(slots) else 0)
         chosen = rows[slots]
-        return chosen[:, _SCALE_BYTES:].astype(np.float32) * _read_scales(chosen)[:, None]
+        return chosen[:, SCALE_BYTES:].astype(np.float32) * _read_scales(chosen)[:, None]
 
     def find(self, query: Vectors, slots: Slots, limit: int) -> tuple[Slots, Vectors]:
         if not len(slots):
@@ -259,9 +283,9 @@ def quantize(vectors: Vectors) -> Rows:
     """Each vector as a row: its scale, then one signed byte a number."""
     scales = np.abs(vectors).max(axis=1, initial=0.0) / _STEPS
     steps = np.divide(vectors, scales[:, None], where=scales[:, None] > 0, out=0 * vectors)
-    rows = np.empty((len(vectors), vectors.shape[1] + _SCALE_BYTES), np.int8)
-    rows[:, :_SCALE_BYTES] = scales.astype(np.float32)[:, None].view(np.int8)
-    rows[:, _SCALE_BYTES:] = np.rint(steps)
+    rows = np.empty((len(vectors), vectors.shape[1] + SCALE_BYTES), np.int8)
+    rows[:, :SCALE_BYTES] = scales.astype(np.float32)[:, None].view(np.int8)
+    rows[:, SCALE_BYTES:] = np.rint(steps)
     return rows
 
 
@@ -285,7 +309,7 @@ def find_nearest(
     for start in range(0, len(places), _SCORED_AT_ONCE):
         part = slice(start, start + _SCORED_AT_ONCE)
         chosen = rows[slots[places[part]]]
-        scores[part] = chosen[:, _SCALE_BYTES:].astype(np.float32) @ query
+        scores[part] = chosen[:, SCALE_BYTES:].astype(np.float32) @ query
         scores[part] *= _read_scales(chosen)
     if limit < len(scores) and np.isfinite(scores).all():
         least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
@@ -310,8 +334,21 @@ def _sum_rows(rows: Rows, bits: Signs) -> list[int]:
     return [zlib.crc32(sign, zlib.crc32(row)) for row, sign in zip(rows, bits, strict=True)]
 
 
+def _agree(rows: Rows, bits: Signs, sums: Slots) -> bool:
+    """Whether rows have these checksums, all at once.
+
+    CRCs are linear: that of an odd number of rows XORed is the XOR of theirs. A row of zeros makes
+    an even number odd.
+    """
+    row, sign = np.bitwise_xor.reduce(rows, axis=0), np.bitwise_xor.reduce(bits, axis=0)
+    (total,) = _sum_rows(row[None], sign[None])
+    if len(rows) % 2 == 0:
+        total ^= _sum_rows(np.zeros_like(row[None]), np.zeros_like(sign[None]))[0]
+    return total == int(np.bitwise_xor.reduce(sums))
+
+
 def _read_scales(rows: Rows) -> Vectors:
-    return np.ascontiguousarray(rows[:, :_SCALE_BYTES]).view(np.float32)[:, 0]
+    return np.ascontiguousarray(rows[:, :SCALE_BYTES]).view(np.float32)[:, 0]
 
 
 def _measure(path: Path) -> int:
@@ -326,59 +363,3 @@ def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignor
     if not count:
         return np.empty((0, width), kind)
     return np.memmap(path, kind, mode="r", shape=(count, width))
-
-
-def pack_rows(vectors: Vectors) -> list[bytes]:
-    """Each vector as a scale and one signed byte per dimension."""
-    return [row.tobytes() for row in quantize(vectors)]
-
-
-class MemoryVectors:
-    """Packed vectors by id, in memory. Immutable: a change makes another."""
-
-    def __init__(self, ids: Ids, rows: Rows, signs: Signs) -> None:
-        self.rows, self.signs = rows, signs
-        retrievable = rows[:, _SCALE_BYTES:].any(axis=1)
-        self.index = SlotIndex(ids, np.where(retrievable, np.arange(len(ids)), NO_SLOT))
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def nearest(self, query: Vectors, limit: int, allowed: Ids | None = None) -> list[Scored]:
-        """The nearest of those allowed, nearest first."""
-        if self.rows.shape[1] != len(query) + _SCALE_BYTES:
-            return []
-        inside = None if allowed is None else np.isin(self.index.ids, allowed)
-        find = partial(find_nearest, self.rows, self.signs)
-        return rank_ids(self.index.nearest(find, query, limit, inside), limit)
-
-    def keep(self, ids: Ids) -> MemoryVectors:
-        """Only these."""
-        return self._take(np.isin(self.index.ids, ids))
-
-    def add(self, pairs: Sequence[tuple[int, bytes]]) -> MemoryVectors:
-        """With these packed rows added, replacing those with the same ids."""
-        if not pairs:
-            return self
-        ids = np.array([id_ for id_, _ in pairs], np.int64)
-        width = len(pairs[0][1])
-        rows = np.frombuffer(b"".join(data for _, data in pairs), np.int8).reshape(-1, width)
-        signs = pack_signs(rows[:, _SCALE_BYTES:])
-        if not len(self) or self.rows.shape[1] != width:
-            return MemoryVectors(ids, rows, signs)
-        rest = self._take(~np.isin(self.index.ids, ids))
-        return MemoryVectors(
-            np.concatenate((rest.index.ids, ids)),
-            np.concatenate((rest.rows, rows)),
-            np.concatenate((rest.signs, signs)),
-        )
-
-    def _take(self, chosen: Mask) -> MemoryVectors:
-        if chosen.all():
-            return self
-        return MemoryVectors(self.index.ids[chosen], self.rows[chosen], self.signs[chosen])
-
-
-NO_VECTORS = MemoryVectors(
-    np.empty(0, np.int64), np.empty((0, _SCALE_BYTES), np.int8), np.empty((0, 0), np.uint64)
-)

@@ -131,6 +131,9 @@ class ChunkStore(Protocol):
     def coverage(self, model: str) -> tuple[int, int]:
         """How many chunks have a vector under `model`, and how many there are."""
 
+    def count_damaged(self) -> int:
+        """How many chunks were read without their vectors, since those are damaged."""
+
     def models(self) -> list[str]:
         """The names of the models that have any vector."""
 

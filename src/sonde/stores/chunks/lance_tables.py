@@ -17,7 +17,7 @@ import numpy as np
 from sonde.errors import IndexCorrupt, MissingExtra
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.database import translate_errors
-from sonde.stores.vectors import Slots
+from sonde.stores.vectors import Mask, Slots
 from sonde.types import Chunk
 
 RFC_DIMENSIONS = 384  # the size of the vector column that the RFC documents
@@ -154,6 +154,13 @@ class LanceVectors:
         except IndexCorrupt:
             rows = {}
         return [zlib.crc32(rows[slot].data) if slot in rows else None for slot in slots.tolist()]
+
+    def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
+        damaged: Mask = (sums >= 0) & (np.array(self.sums(slots), np.float64) != sums)
+        return damaged
+
+    def stamp(self) -> tuple[int, int]:
+        return 0, 0  # files of a table are never written again, only replaced
 
     def count_rows(self) -> int:
         with translate_lance(self._path):

@@ -72,6 +72,7 @@ class ChunkIndex:
         self._words = LexicalIndex(limits)
         self._vectors = VectorIndex(open_rows, limits)
         self._dropping = threading.Lock()
+        self._dropped = 0  # damaged vectors that are not made again yet
 
     def generation(self) -> int:
         with self._database.read() as connection:
@@ -222,16 +223,24 @@ class ChunkIndex:
     def missing(self, model: str, limit: int) -> list[Chunk]:
         covered, total = self.coverage(model)
         if covered == total:
+            self._dropped = 0
             return []
         with self._database.read() as connection:
             query = f"{tables.OF_FILES} {_WITHOUT_VECTOR}"
             complete = self._vectors.count_complete(connection, model)
-            found = tables.select_chunks(connection, query, (model, complete, limit))
-            return self._complete(list(found))
+            found = list(tables.select_chunks(connection, query, (model, complete, limit)))
+        if not found and (damaged := self._vectors.count_left_out()):
+            self._dropped = damaged
+            self.drop_broken()
+            return self.missing(model, limit)
+        return self._complete(found)
 
     def coverage(self, model: str) -> tuple[int, int]:
         with self._database.read() as connection:
             return self._vectors.count(connection, model), read_state(connection, "chunks")
+
+    def count_damaged(self) -> int:
+        return self._vectors.count_left_out() or self._dropped
 
     def models(self) -> list[str]:
         query = (
@@ -290,6 +299,7 @@ class ChunkIndex:
         with self._freeing() as (connection, unused):
             integrity.remove_strays(connection)
             unused += self._vectors.drop_damaged(connection)
+        self._vectors.rest()  # it counts what was left out, too
 
     def close(self) -> None:
         self._database.close()

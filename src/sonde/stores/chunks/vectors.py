@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,12 +11,15 @@ from itertools import chain
 
 import apsw
 import numpy as np
+from numpy.typing import NDArray
 
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import ChunkLimits, Vectors
 from sonde.stores.chunks.tables import LOGGED, advance_state, read_state
 from sonde.stores.database import Value, read_number
 from sonde.stores.vectors import (
+    NO_SLOT,
+    Mask,
     OpenRows,
     Ranges,
     SlotIndex,
@@ -26,11 +30,15 @@ from sonde.stores.vectors import (
     index_slots,
 )
 
+Table = NDArray[np.int64]
+
 _CHECKED_AT_ONCE = 8_192  # rows: some MB of vectors
 _WASTED = 0.25  # the share of unused rows from which a vector file is rewritten
 
 _MODELS = "SELECT id, name, file, dimensions FROM models"
-_PAIR = "SELECT c.id, CASE WHEN v.speaks THEN v.slot ELSE -1 END"
+_PAIR = (
+    "SELECT c.id, CASE WHEN v.speaks THEN v.slot ELSE -1 END, coalesce(v.sum, -1)"  # older: none
+)
 # the order of the joins is given: chunk rows are long, their index by digest is not
 _OF_CHUNK = (
     f"{_PAIR} FROM chunks AS c CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
@@ -38,7 +46,7 @@ _OF_CHUNK = (
 _OF_VECTOR = f"{_PAIR} FROM vectors AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
 # both in the order of digests: the first search after a compaction waits for it
 _ALL = (
-    f"{_PAIR} FROM (SELECT digest, slot, speaks FROM vectors WHERE model_id = ?"  # noqa: S608
+    f"{_PAIR} FROM (SELECT digest, slot, speaks, sum FROM vectors WHERE model_id = ?"  # noqa: S608
     " AND +slot < ? ORDER BY digest) AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
 )
 
@@ -61,6 +69,16 @@ class _Snapshot:
     index: SlotIndex
     next_chunk: int
     next_slot: int
+    damaged: int = 0
+    """How many chunks have a vector that is not as it was written; they are left out."""
+    stamp: tuple[int, int] = (0, 0)
+
+    def is_rewritten(self) -> bool:
+        """Whether vectors were written over since: files only grow."""
+        if self.model is None:
+            return False
+        size, written = self.model.rows.stamp()
+        return size == self.stamp[0] and written != self.stamp[1]
 
 
 class VectorIndex:
@@ -95,15 +113,17 @@ class VectorIndex:
         if found is None:
             return {}
         query = (
-            "SELECT c.id, v.slot FROM json_each(?) CROSS JOIN chunks AS c ON c.id = value"
+            "SELECT c.id, v.slot, coalesce(v.sum, -1) FROM json_each(?)"
+            " CROSS JOIN chunks AS c ON c.id = value"
             " CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest AND v.slot < ?"
         )
         values = (json.dumps(list(ids)), found.id, found.rows.count_complete())
-        slot_of = dict(connection.execute(query, values))
-        rows = found.rows.read(np.array(list(slot_of.values()), np.int64))
+        table = _read_table(connection, query, *values)
+        table = table[~_find_damaged(found.rows, table)]
+        rows = found.rows.read(table[:, 1])
         if not np.isfinite(rows).all():
             raise IndexCorrupt(f"vectors of {model} are no numbers")
-        return dict(zip(slot_of, rows, strict=True))
+        return dict(zip(table[:, 0].tolist(), rows, strict=True))
 
     def find_known(
         self, connection: apsw.Connection, model: str, digests: Collection[bytes]
@@ -154,6 +174,10 @@ class VectorIndex:
         """How many chunks have a vector."""
         return len(self._refresh(connection, model).index)
 
+    def count_left_out(self) -> int:
+        """How many chunks were searched without their vectors, since those are damaged."""
+        return sum(known.damaged for known in list(self._snapshots.values()))
+
     def compact(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget vectors that no chunk needs; returns files to delete after the commit."""
         connection.execute(
@@ -180,7 +204,7 @@ class VectorIndex:
         """Forget vectors that are not as they were written; returns files to delete after."""
         replaced = []
         for model in self._list_models(connection):
-            damaged = _find_damaged(connection, model)
+            damaged = _list_damaged(connection, model)
             if not damaged:
                 continue
             query = "DELETE FROM vectors WHERE model_id = ? AND digest = ?"
@@ -196,7 +220,7 @@ class VectorIndex:
     def count_damaged(self, connection: apsw.Connection) -> dict[str, int]:
         """How many vectors of each model are not as they were written."""
         models = self._list_models(connection)
-        damaged = {model.name: _find_damaged(connection, model) for model in models}
+        damaged = {model.name: _list_damaged(connection, model) for model in models}
         return {name: len(digests) for name, digests in damaged.items() if digests}
 
     def clear(self, connection: apsw.Connection) -> list[VectorRows]:
@@ -246,12 +270,12 @@ class VectorIndex:
         """The slots as of this transaction."""
         generation = read_state(connection, "generation")
         known = self._snapshots.get(name)
-        if known and known.generation == generation:
+        if known and known.generation == generation and not known.is_rewritten():
             return known
         model = self._find_model(connection, name)
         with self._lock:
             known = self._snapshots.get(name)
-            if known and known.generation > generation:
+            if known and (known.generation > generation or known.is_rewritten()):
                 known = None
             current = _update_snapshot(connection, known, model, generation)
             self._snapshots[name] = current
@@ -266,8 +290,14 @@ def _update_snapshot(
     if model is None:
         return _Snapshot(generation, None, index_slots(()), next_chunk, 0)
 
+    damaged, stamp = 0, model.rows.stamp()
+
     def select(query: str, *values: Value) -> SlotIndex:
-        return index_slots(chain.from_iterable(connection.execute(query, values)))
+        nonlocal damaged
+        table = _read_table(connection, query, *values)
+        bad = _find_damaged(model.rows, table)
+        damaged += int(bad.sum())
+        return index_slots(table[~bad, :2].ravel())
 
     query = "SELECT max(slot) + 1 FROM vectors WHERE model_id = ?"
     next_slot = read_number(connection, query, (model.id,))
@@ -277,11 +307,13 @@ def _update_snapshot(
         or known is None
         or known.model is None
         or known.model.rows is not model.rows
+        or known.damaged
         or generation - known.generation >= LOGGED
     ):
         # slots that a truncated file has lost are left out; they are written again
         index = select(_ALL, model.id, complete)
-        return _Snapshot(generation, model, index, next_chunk, min(next_slot, complete))
+        end = min(next_slot, complete)
+        return _Snapshot(generation, model, index, next_chunk, end, damaged, stamp)
     query = "SELECT first, first + count FROM removed WHERE generation >= ? ORDER BY first"
     rows = connection.execute(query, (known.generation,)).fetchall()
     removed = contains(np.array(rows, np.int64).reshape(-1, 2), known.index.ids)
@@ -292,7 +324,25 @@ def _update_snapshot(
         .merge(select(since, model.id, known.next_slot, known.next_chunk))
         .merge(select(f"{_OF_CHUNK} WHERE c.id >= ?", model.id, known.next_chunk))
     )
-    return _Snapshot(generation, model, index, next_chunk, next_slot)
+    return _Snapshot(generation, model, index, next_chunk, next_slot, damaged, stamp)
+
+
+def _read_table(connection: apsw.Connection, query: str, *values: Value) -> Table:
+    """Rows of (chunk, slot, checksum)."""
+    rows = chain.from_iterable(connection.execute(query, values))
+    return np.fromiter(rows, np.int64).reshape(-1, 3)
+
+
+def _find_damaged(rows: VectorRows, table: Table) -> Mask:
+    """Which rows of a table name a vector that is not as it was written."""
+    slots, first, place = np.unique(table[:, 1], return_index=True, return_inverse=True)
+    heard = slots != NO_SLOT
+    damaged = np.zeros(len(slots), np.bool_)
+    # files that a compaction removed meanwhile say so when they are searched
+    with contextlib.suppress(IndexCorrupt):
+        damaged[heard] = rows.find_damaged(slots[heard], table[first[heard], 2])
+    found: Mask = damaged[place]
+    return found
 
 
 def _list_slots(connection: apsw.Connection, model: _Model) -> Slots:
@@ -300,7 +350,7 @@ def _list_slots(connection: apsw.Connection, model: _Model) -> Slots:
     return np.array([slot for (slot,) in connection.execute(query, (model.id,))], np.int64)
 
 
-def _find_damaged(connection: apsw.Connection, model: _Model) -> list[bytes]:
+def _list_damaged(connection: apsw.Connection, model: _Model) -> list[bytes]:
     query = "SELECT slot, digest, sum FROM vectors WHERE model_id = ? ORDER BY slot"
     stored: list[tuple[int, bytes, int | None]] = list(connection.execute(query, (model.id,)))
     damaged = []

@@ -17,9 +17,10 @@ import numpy as np
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.chunks.lexicon import K1, B, bound_term
 from sonde.stores.knowledge.base import Conditions, Source
+from sonde.stores.knowledge.postgres.packed import NO_VECTORS, MemoryVectors, pack_rows
 from sonde.stores.knowledge.rows import WEIGHTS, fold_tags, pack_text, spell_conditions
 from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match, rank_narrowed
-from sonde.stores.vectors import NO_VECTORS, Ids, MemoryVectors, pack_rows
+from sonde.stores.vectors import Ids
 from sonde.types import Scored
 
 POSTINGS = 15_000  # matches a query may touch before its commonest words are only used to score
