@@ -115,20 +115,23 @@ def test_a_ranking_of_everything_is_the_same_at_every_server(servers, database):
     one.process.kill()
     one.process.wait()
     shown = {row["id"] for row in first["results"]}
-    rest = [f"ann{at}" for at in range(12) if f"ann{at}" not in shown]
+    rest = [f"ann{at}" for at in range(12) if f"notes://ann{at}" not in shown]
     store = open_as(database, "ann")
     store.remove("notes", [rest[0]])
     store.put("notes", [Entry("notes", "ann new", (Piece("walrus walrus"),), id="ann99")])
     second = two.call("ann", "search", **asked, offset=first["next_offset"])
     third = three.call("ann", "search", **asked, offset=second["next_offset"])
     pages = [row["id"] for page in (first, second, third) for row in page["results"]]
-    assert sorted(pages) == sorted(f"ann{at}" for at in range(12))
+    assert sorted(pages) == sorted(f"notes://ann{at}" for at in range(12))
     assert third["next_offset"] is None
     assert first["total_estimated"] == third["total_estimated"] == 12
-    gone = next(row for page in (second, third) for row in page["results"] if row["id"] == rest[0])
+    address = f"notes://{rest[0]}"
+    gone = next(row for page in (second, third) for row in page["results"] if row["id"] == address)
     assert (gone["title"], gone["snippet"]) == (f"ann {rest[0][3:]}", None)
     fresh = three.call("ann", "search", **asked)
-    assert [row["id"] for row in fresh["results"]] == ["ann99"]  # the session has seen the others
+    assert [row["id"] for row in fresh["results"]] == [
+        "notes://ann99"
+    ]  # the session has seen the others
     assert fresh["suppressed"] == 11
     got = two.call("ann", "fetch", id=first["results"][0]["uri"])
     assert "walrus" in got["content"]

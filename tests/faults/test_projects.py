@@ -29,7 +29,7 @@ def test_a_folder_without_markers_is_no_project_until_it_is_named(
     (bare / "a.py").write_text("x = 1\n")
     assert sonde.fail("search", "x", cwd=bare)["code"] == "PROJECT_NOT_DETECTED"
     assert sonde.fail("index", cwd=bare)["code"] == "PROJECT_NOT_DETECTED"
-    assert sonde.ask("index", "--project", str(bare), cwd=bare)["filesIndexed"] == 1
+    assert sonde.ask("index", "--project", str(bare), "--yes", cwd=bare)["filesIndexed"] == 1
     assert sonde.ask("search", "x", cwd=bare)["totalResults"] == 1
 
 

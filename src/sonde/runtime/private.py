@@ -49,7 +49,8 @@ def _mend(path: Path, depth: int) -> None:
         if os.name == "nt" or facts.st_uid != os.getuid() or stat.S_ISLNK(facts.st_mode):
             return
         is_folder = stat.S_ISDIR(facts.st_mode)
-        wanted = _FOLDER_MODE if is_folder else _FILE_MODE
+        # what its user made read-only stays so
+        wanted = stat.S_IMODE(facts.st_mode) & (_FOLDER_MODE if is_folder else _FILE_MODE)
         was_open = stat.S_IMODE(facts.st_mode) != wanted
         if was_open:
             path.chmod(wanted)

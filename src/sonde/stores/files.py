@@ -94,6 +94,8 @@ def write_text(path: Path, text: str) -> None:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         try:
             with temporary.open("x", encoding="utf-8", newline="\n") as file:
+                if os.name != "nt":
+                    os.fchmod(file.fileno(), 0o600)
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
