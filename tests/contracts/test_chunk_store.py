@@ -174,21 +174,6 @@ class TestNames:
             "b.py": [],
         }
 
-    def test_names_of_definitions_come_back_whatever_letters_they_have(self, store, make_file):
-        odd = ["Größe.ab", 'say "hi"', "back\\slash", '["x","type",']
-        store.replace(
-            [
-                make_file("a.py", "x\n", symbols=["A.b", "operator[]"]),
-                make_file("odd.md", "y\n", symbols=odd),
-                make_file("b.py", "z\n"),
-            ]
-        )
-        assert store.names_of(["a.py", "odd.md", "b.py", "gone.py"]) == {
-            "a.py": [("A.b", "function"), ("operator[]", "function")],
-            "odd.md": [(name, "function") for name in odd],
-            "b.py": [],
-        }
-
 
 class TestWords:
     def test_rare_words_and_names_and_paths_rank_first(self, store, make_file):

@@ -292,6 +292,9 @@ def _rank_fresh(
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
+        if not ranked and covered != "complete":  # that nothing is there must be so
+            covered = refresh(workspace, project, work, follow=request.project != ALL, look=True)
+            ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
         left_out = count_damaged(project)
         if left_out and mend_vectors(workspace, project, work):
             ranked, left_out = rank(), count_damaged(project)

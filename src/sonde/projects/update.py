@@ -257,10 +257,13 @@ def follow_project(workspace: Workspace, project: Project) -> None:
         project.start_following(lambda: workspace.start_follower(workspace, project))
 
 
-def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool = True) -> str:
+def refresh(
+    workspace: Workspace, project: Project, work: Work, *, follow: bool = True, look: bool = False
+) -> str:
     """Index changes before a search, in a server only a few: the rest in the background.
 
-    Returns what the index covers then. Without `follow`, only of a project that is in use.
+    Returns what the index covers then. Without `follow`, only of a project that is in use. With
+    `look`, every file is looked at even if that was done moments ago.
     """
     project.note_search()
     if follow:
@@ -274,8 +277,8 @@ def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool 
         if workspace.stays and not watched and not project.is_fresh() and strategy != "git":
             index_job(workspace, project, existing=True)
         return _trust_index(project)
-    if watched and (known := part.recall()) and not _is_unfinished(project):
-        return _describe(workspace, project, known)
+    if watched and not look and part.is_in_step() and not _is_unfinished(project):
+        return _trust_index(project)
     try:
         found, why = measure_coverage(project), ""
     except (FileMissing, PermissionDenied) as error:  # of the project's folder itself

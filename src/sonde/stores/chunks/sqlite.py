@@ -42,6 +42,7 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 _STATES = "SELECT path, hash, size, mtime_ns, language, kind, stamp FROM files"
 _STATES_AMONG = f"{_STATES} WHERE path IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own
+_COUNTED_STEMS = 4_000  # whose importers are kept: half a MB
 _MERGE_WORDS = (
     "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
     " INSERT INTO names (names, rank) VALUES ('merge', 500);"
@@ -73,6 +74,7 @@ class ChunkIndex:
         self._vectors = VectorIndex(open_rows, limits)
         self._dropping = threading.Lock()
         self._dropped = 0  # damaged vectors that are not made again yet
+        self._importers: tuple[int, dict[str, int]] = (0, {})  # as of a generation
 
     def generation(self) -> int:
         with self._database.read() as connection:
@@ -170,12 +172,15 @@ class ChunkIndex:
 
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         query = "SELECT count(*) FROM names WHERE names MATCH ?"
+        wanted = {fold_name(stem) for stem in stems} - {""}
         with self._database.read() as connection:
-            counted = {
-                stem: read_number(connection, query, (f'imports : "{stem}"',))
-                for stem in {fold_name(stem) for stem in stems} - {""}
-            }
-        return {stem: count for stem, count in counted.items() if count}
+            generation = read_state(connection, "generation")
+            then, known = self._importers
+            if then != generation or len(known) > _COUNTED_STEMS:
+                self._importers = generation, (known := {})
+            for stem in wanted - known.keys():
+                known[stem] = read_number(connection, query, (f'imports : "{stem}"',))
+        return {stem: known[stem] for stem in wanted if known[stem]}
 
     def lexical(self, terms: Sequence[str], limit: int, where: Filter = EVERYTHING) -> list[Scored]:
         with self._database.read() as connection:
@@ -268,6 +273,7 @@ class ChunkIndex:
         self._vectors.rest()
         self._words.rest()
         forget_terms()
+        self._importers = (0, {})
         self._database.rest()
 
     def verify(self) -> list[str]:

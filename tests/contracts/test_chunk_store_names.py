@@ -1,0 +1,26 @@
+"""Names of definitions, and who imports a file."""
+
+
+def test_names_of_definitions_come_back_whatever_letters_they_have(store, make_file):
+    odd = ["Größe.ab", 'say "hi"', "back\\slash", '["x","type",']
+    store.replace(
+        [
+            make_file("a.py", "x\n", symbols=["A.b", "operator[]"]),
+            make_file("odd.md", "y\n", symbols=odd),
+            make_file("b.py", "z\n"),
+        ]
+    )
+    assert store.names_of(["a.py", "odd.md", "b.py", "gone.py"]) == {
+        "a.py": [("A.b", "function"), ("operator[]", "function")],
+        "odd.md": [(name, "function") for name in odd],
+        "b.py": [],
+    }
+
+
+def test_importers_are_counted_again_after_every_change(store, make_file):
+    store.replace([make_file("a.py", "x\n", imports=["os"])])
+    assert store.importers(["os", "json"]) == {"os": 1}
+    store.replace([make_file("b.py", "y\n", imports=["os", "json"])])
+    assert store.importers(["os", "json"]) == {"os": 2, "json": 1}
+    store.remove(["a.py"])
+    assert store.importers(["os"]) == {"os": 1}
