@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills knowledge quality regex docs samples conformance mutants lock locked lowest release clean
+.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills faults knowledge quality regex docs samples conformance mutants lock locked lowest release clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -55,6 +55,9 @@ hostile: $(STAMP) ## 100,000 hostile inputs over every surface, seeded (long): m
 kills: $(STAMP) ## Kill the indexer at hundreds of random instants, on both stores (long)
 	$(BIN)/python tests/faults/kills.py --runs 400
 	$(BIN)/python tests/faults/kills.py --runs 120 --store lance
+
+faults: $(STAMP) ## Make every call that writes an index fail, one after the other (long; Linux, cc)
+	$(BIN)/python -m tests.faults.failing_writes $(ARGS)
 
 load: $(STAMP) ## A real server under many clients, bad ones and too many: make load SECONDS=5
 	$(BIN)/python benchmarks/load.py $(or $(SECONDS),5)

@@ -356,7 +356,9 @@ def main() -> int:
     for problem in hostile.problems:
         print(problem)
     if options.write:
-        options.write.write_text(f"# Hostile inputs\n\n{table}")
+        known = options.write.read_text() if options.write.exists() else ""
+        rest = known.partition("is the mean.\n")[2]  # what people wrote below the table
+        options.write.write_text(f"# Hostile inputs\n\n{table}{rest}")
     return 1 if hostile.problems else 0
 
 

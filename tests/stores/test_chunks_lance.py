@@ -171,3 +171,22 @@ def test_importing_the_stores_does_not_import_lancedb():
     code = "import sys, sonde.stores.chunks.lance; print('lancedb' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
+
+
+def test_a_flipped_bit_in_a_vector_is_noticed(tmp_path, open_store):
+    file = make_file("a.py", *(f"text {number}" for number in range(300)))
+    rows = np.random.default_rng(1).standard_normal((300, 256)).astype(np.float32)
+    store = open_store()
+    store.replace([file])
+    store.put_vectors("m", [chunk.digest for chunk in file.chunks], rows)
+    assert store.coverage("m") == (300, 300)
+    assert store.count_damaged() == 0
+    (path,) = tmp_path.glob("index.lancedb/vectors-*/data/*.lance")
+    data = bytearray(path.read_bytes())
+    place = data.index(rows[7].tobytes()) + 100
+    data[place] ^= 64  # LanceDB itself would not notice
+    path.write_bytes(data)
+    again = open_store()
+    assert again.coverage("m") == (299, 300)
+    assert again.count_damaged() == 1
+    assert file.chunks[7].digest in {chunk.digest for chunk in again.missing("m", 10)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -369,7 +370,8 @@ def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str
         return project, read_folder(path)
     real = Path(path).resolve()
     if project is None:
-        project = str(real if real.is_dir() else real.parent)
+        # unlike a Path's own question, this one takes a name that is too long
+        project = str(real if os.path.isdir(real) else real.parent)  # noqa: PTH112
     if project == ALL:
         raise InvalidRequest(f"path {path!r} with project 'all'")
     root = find_project(workspace, project).root

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sonde.searching.lines import syntax
 
 MOST_REPEATS = 1_000  # RE2's own limit for a counted repetition
-_DEEPEST = 200  # groups; each takes several frames of Python's stack, which has 1,000
+_DEEPEST = 200  # groups or sets; each takes several frames of Python's stack, which has 1,000
 _LOOKS = {
     "b{start}": "opens", "b{end}": "closes", "b{start-half}": "half_start",
     "b{end-half}": "half_end", "b": "word", "B": "not_word", "<": "opens", ">": "closes",
@@ -175,15 +175,18 @@ class _Parser(syntax.PatternReader):
             if self.take(")"):
                 return None
             self.at += 1  # the colon
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            self.refuse(start, f"groups more than {_DEEPEST} deep")
+        self._go_down(start, "groups")
         node = self._read_choice()
         if not self.take(")"):
             self.refuse(start, "a '(' that is not closed")
         self._depth -= 1
         self.flags = kept
         return node
+
+    def _go_down(self, start: int, what: str) -> None:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            self.refuse(start, f"{what} more than {_DEEPEST} deep")
 
     def _read_name(self) -> None:
         start = self.at
@@ -242,6 +245,7 @@ class _Parser(syntax.PatternReader):
     def _read_class(self) -> syntax.CharSet:
         """The set that begins with the bracket here."""
         start = self.at
+        self._go_down(start, "sets")
         self.at += 1
         self.skip_blanks()
         negated = self.take("^")
@@ -269,6 +273,7 @@ class _Parser(syntax.PatternReader):
                 parts.append(self._read_named() or self._flatten(self._read_class()))
             else:
                 parts.append(self._read_range())
+        self._depth -= 1
         if operator:
             return syntax.CharSet(syntax.spell(self._apply(operator, done, parts)), negated)
         return syntax.CharSet("".join(parts), negated)
