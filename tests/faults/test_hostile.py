@@ -18,6 +18,8 @@ def test_odd_inputs_are_answered_or_refused_clearly(sonde: Sonde) -> None:
             refused = client.call("regex_search", pattern=pattern)
             assert "more than 200 deep" in json.dumps(refused)
         assert "result" in client.call("regex_search", pattern="till", path="//" + "[" * 500)
+        refused = client.call("regex_search", pattern="till", path="/etc/shadow\0")
+        assert "holds a NUL" in json.dumps(refused)
         # sets side by side are not deep
         found = client.call("regex_search", pattern="[f[u[n]]]unction_7" + "[a[b]]?" * 300)
         assert "mod7.py" in json.dumps(found)

@@ -368,6 +368,8 @@ def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str
     project, path = request.project, request.path
     if not path or not Path(path).is_absolute():
         return project, read_folder(path)
+    if "\0" in path:
+        raise InvalidRequest(f"path {path!r} holds a NUL, which no path does")
     real = Path(path).resolve()
     if project is None:
         # unlike a Path's own question, this one takes a name that is too long
