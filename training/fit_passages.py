@@ -45,7 +45,7 @@ NAMES = list(PASSAGE_FEATURES)
 EVIDENCE = [
     at for at, name in enumerate(NAMES)
     if name.endswith(("_lexical", "_dense", "_rel", "_f1", "_precision", "_recall", "_named"))
-    or name in ("file", "file_first", "is_spelled", "is_qualified")
+    or name in ("is_spelled", "is_qualified")
 ]  # fmt: skip
 GROUPS = {"name": "name", "scoped": "name", "documented": "words", "undocumented": "words"}
 FOLDS, STRENGTH, STEPS, PASSAGES = 4, 8.0, 250, 100
@@ -129,10 +129,9 @@ def make_questions(folder: Path, chance: random.Random, each: int) -> Iterator[Q
             path.write_text("\n".join(lines))
 
 
-def ask(
-    store: SqliteChunkStore, static: Embedder, repository: str, kind: str, query: str, tag: dict
-) -> Asked:
+def ask(store: SqliteChunkStore, static: Embedder, repository: str, asked: Question) -> Asked:
     """Ask one question of the first stage and keep what was weighed."""
+    kind, query, tag = asked
     question = read_question(query)
     vector = static.embed([question.text], "query")[0]
     probe = QueryVector(static.name, vector, None, lambda texts: static.embed(texts, "passage"))
@@ -154,6 +153,8 @@ def answers(one: Passage, tag: Tag) -> bool:
 def fit(rows: list[Asked], *, free: bool) -> np.ndarray:
     """Listwise softmax with L2 on scaled features; evidence never counts against a passage."""
     rows = [row for row in rows if row.right.any()]
+    if not rows:
+        raise SystemExit("too few questions to fit on: give more repositories")
     matrix = np.vstack([row.features - row.features.mean(0) for row in rows])
     scale = np.where(matrix.std(0) > 1e-9, matrix.std(0), 1.0)
     matrix /= scale
