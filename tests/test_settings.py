@@ -90,6 +90,7 @@ def test_everything_has_a_default_and_says_so(home: Path) -> None:
     assert settings.warnings == ()
 
 
+@pytest.mark.row("001-10")
 def test_each_source_beats_the_ones_below_it(home: Path) -> None:
     user = write(home / "config.json", {"maxFiles": 1, "maxTokens": 10, "chunking": "recursive"})
     environ = {"SONDE_HOME": str(home), "SONDE_MAX_FILES": "3", "SONDE_LOG_LEVEL": "debug"}
@@ -293,6 +294,7 @@ def test_a_wrong_argument_is_the_callers_error(home: Path) -> None:
     assert load_settings(environ, max_file_size=512, max_files=None).max_file_size == 512
 
 
+@pytest.mark.row("001-7")
 def test_the_home_is_under_the_users_home_unless_said_otherwise(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
     assert load_settings(environ).home == tmp_path / ".mcp" / "search"

@@ -72,6 +72,7 @@ def test_every_agent_of_the_table_has_its_shape_here() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the places are those of Linux")
 @pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.row("001-169")
 def test_each_agent_gets_its_own_shape_in_its_own_file(desk: Desk, name: str) -> None:
     user, project, key, entry = SHAPES[name]
     assert desk.setup(name, "--yes") == 0

@@ -38,6 +38,7 @@ def test_a_short_file_is_one_chunk_named_after_its_first_definition() -> None:
     assert chunk.header == "src/a.py"
 
 
+@pytest.mark.row("001-166")
 def test_a_large_class_is_cut_at_its_members_with_comment_and_decorator() -> None:
     chunks = chunks_of("a.py", CLASS)
     starts = {chunk.symbol: chunk.text.lstrip().split("\n")[0] for chunk in chunks}
@@ -77,10 +78,11 @@ def test_what_follows_a_large_class_is_not_mixed_with_it() -> None:
     assert chunks[-1].header == "a.py"
 
 
+@pytest.mark.row("001-83")
 def test_no_more_chunks_than_allowed_are_kept() -> None:
     parsed = parse_source("a.txt", "word " * 600_000, kind="code")
     assert parsed.truncated
-    assert len(parsed.chunks) == MAX_CHUNKS
+    assert len(parsed.chunks) == MAX_CHUNKS == 1000
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\r\n", "\u2028\u3000"])

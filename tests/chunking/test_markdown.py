@@ -99,6 +99,7 @@ def test_the_sections_of_a_document_are_its_names(
     assert shown == expected
 
 
+@pytest.mark.row("001-178")
 def test_a_notebook_is_cut_at_the_headings_of_its_prose() -> None:
     prose = "".join(f'    "{"word " * 100}\\n",\n' for _ in range(3))
     text = (

@@ -20,6 +20,7 @@ def test_index_says_what_it_did_and_a_second_run_is_idle(shell: Shell) -> None:
     assert shell.run("index", "--quiet").stderr == ""
 
 
+@pytest.mark.row("001-109")
 def test_a_strategy_is_chosen_and_what_waits_is_flushed(shell: Shell) -> None:
     shell.run("index")
     assert shell.run("strategy").stdout.strip() == "realtime"
@@ -41,6 +42,7 @@ def test_a_path_names_the_project_to_index(shell: Shell, tmp_path: Path) -> None
     assert found.returncode == 0, found.stderr
 
 
+@pytest.mark.row("001-29")
 def test_a_terminal_sees_progress_that_goes_away(shell: Shell) -> None:
     code, screen = shell.type("index")
     assert code == 0

@@ -70,7 +70,7 @@ def served(shell: Shell) -> Iterator[RawClient]:
     yield from run_client(RawClient(*command, env=shell.environ, cwd=shell.folder))
 
 
-@pytest.mark.row("001-51")
+@pytest.mark.row("001-51", "001-50")
 def test_a_projects_file_is_in_force_in_its_server(served: RawClient) -> None:
     served.greet()
     tools = {tool["name"]: tool for tool in served.ask("tools/list")["result"]["tools"]}

@@ -99,6 +99,7 @@ def test_rows_are_unit_vectors_in_order_and_blank_text_is_zero(embedder: Embedde
         ("query the database for a person", 4),
     ],
 )
+@pytest.mark.row("001-35")
 def test_a_question_is_nearest_to_its_answer(
     embedder: Embedder, question: str, answer: int
 ) -> None:

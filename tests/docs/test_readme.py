@@ -38,6 +38,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
 
 
+@pytest.mark.row("001-1")
 def test_the_commands_for_your_own_project_answer(
     project: Path, environment: dict[str, str]
 ) -> None:

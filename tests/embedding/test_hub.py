@@ -86,6 +86,7 @@ def fetch(hub: Hub, folder: Path, told: list[str] | None = None) -> Path:
     return fetch_model(NAME, folder, tell, hub.address, pause_s=0.001)
 
 
+@pytest.mark.row("001-91")
 def test_a_model_is_fetched_once_with_the_documented_messages(hub: Hub, tmp_path: Path) -> None:
     told: list[str] = []
     models = tmp_path / "models"
@@ -106,6 +107,7 @@ def test_a_model_is_fetched_once_with_the_documented_messages(hub: Hub, tmp_path
 
 
 @pytest.mark.parametrize("file", ["onnx/model.onnx", "tokenizer.json"])
+@pytest.mark.row("001-92", "001-115", "001-154")
 def test_a_wrong_checksum_leaves_nothing_behind(hub: Hub, tmp_path: Path, file: str) -> None:
     hub.spoilt = file
     with pytest.raises(ModelDownloadFailed, match=f"{file}: the checksum does not fit") as caught:
@@ -182,6 +184,7 @@ def run_sonde(project: Path, hub: str, *argv: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True)
 
 
+@pytest.mark.row("001-91", "001-92")
 def test_the_first_run_tells_and_a_failure_leaves_words(hub: Hub, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)

@@ -59,6 +59,7 @@ def test_closing_gives_the_memory_back() -> None:
 
 @given(st.lists(st.integers(0, 254), max_size=200))
 @settings(max_examples=100)
+@pytest.mark.row("001-94")
 def test_batches_hold_every_text_with_pieces_once_within_bounds(lengths: list[int]) -> None:
     batches = list(plan_batches(lengths))
     rows = sorted(row for batch in batches for row in batch)

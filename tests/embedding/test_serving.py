@@ -86,7 +86,7 @@ def test_a_token_is_wanted_where_there_is_one() -> None:
         assert "secret" not in json.dumps(told)
 
 
-@pytest.mark.row("003-C52")
+@pytest.mark.row("003-C52", "001-90")
 def test_the_command_serves_the_bundled_model(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "sonde.cli.main", "--json", "embed", "serve", "--port", "0"],

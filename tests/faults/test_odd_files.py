@@ -198,6 +198,7 @@ def test_a_project_folder_that_may_not_be_read_is_said_to_be(sonde: Any) -> None
 @pytest.mark.parametrize(
     "text", ["\ufeffx = 1\n", "x = 1\r\ny = 2\r\n", "x = 1\ry = 2\r", "no end"]
 )
+@pytest.mark.row("001-178")
 def test_lines_are_counted_as_editors_count_them(sonde: Any, text: str) -> None:
     path = sonde.project / "lines.py"
     path.write_bytes(("# first\n" * 3 + text + "def sentinel_here(): pass").encode())

@@ -103,7 +103,7 @@ def assert_harmless(sonde: Any, opened: list[tuple[str, str]]) -> None:
             )
 
 
-@pytest.mark.row("001-4")
+@pytest.mark.row("001-4", "001-2")
 def test_no_command_opens_a_denied_file_or_writes_outside_its_storage(
     traced: Any, tmp_path: Path
 ) -> None:
@@ -124,7 +124,7 @@ def test_no_command_opens_a_denied_file_or_writes_outside_its_storage(
     assert {path: path.lstat().st_mtime_ns for path in traced.project.rglob("*")} == before
 
 
-@pytest.mark.row("001-4")
+@pytest.mark.row("001-4", "001-2")
 def test_an_agent_cannot_make_the_server_open_a_denied_file(traced: Any, tmp_path: Path) -> None:
     def call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
         params = {"name": name, "arguments": arguments}

@@ -339,7 +339,7 @@ def test_a_pipe_in_the_place_of_a_hook_is_not_waited_for(committed: Any) -> None
     assert not remove_hook(committed.root)
 
 
-@pytest.mark.row("001-106")
+@pytest.mark.row("001-106", "001-100")
 @pytest.mark.parametrize("strategy", ["lazy", "git"])
 def test_the_check_at_the_start_leaves_waiting_files_alone(
     serve: Callable[..., Any], strategy: str

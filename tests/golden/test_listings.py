@@ -21,6 +21,7 @@ def show(value: object) -> str:
 @pytest.mark.parametrize(
     ("spelling", "enhanced"), [("portable", "false"), ("documented", "false"), ("both", "true")]
 )
+@pytest.mark.row("001-50")
 def test_all_tools_are_listed_as_recorded(tmp_path: Path, spelling: str, enhanced: str) -> None:
     more = {"SONDE_TOOL_NAMES": spelling, "SONDE_ENHANCED_TOOL_DESCRIPTIONS": enhanced}
     room = Room.make(tmp_path, SONDE_TOOLSETS="all", **more)
@@ -37,3 +38,29 @@ def test_what_is_listed_unless_asked_is_as_recorded(tmp_path: Path) -> None:
     check_all(
         {f"listings/{name.replace('/', '-')}.json": show(told) for name, told in listed.items()}
     )
+
+
+@pytest.mark.row("001-6", "001-25", "001-33", "001-49", "001-85")
+def test_the_tools_of_the_rfc_are_listed_and_keep_its_bounds(tmp_path: Path) -> None:
+    room = Room.make(tmp_path)
+    with Wire(room, room.base) as wire:
+        told = wire.greet()["result"]["instructions"]
+        tools = {tool["name"]: tool for tool in wire.ask("tools/list")["result"]["tools"]}
+        wrong = [
+            ("search_code", {"query": "x", "top_k": 0}),
+            ("search_code", {"query": "x", "top_k": 51}),
+            ("search_code", {"query": "x", "top_k": 2.5}),
+            ("search_by_path", {"pattern": "*", "limit": 1001}),
+        ]
+        calls = [{"name": name, "arguments": arguments} for name, arguments in wrong]
+        refused = [wire.ask("tools/call", params)["error"]["code"] for params in calls]
+    assert {
+        "create_index", "search_code", "search_by_path", "get_index_status",
+        "reindex_project", "reindex_file", "delete_index", "search_docs",
+    } <= set(tools)  # fmt: skip
+    assert not tools["create_index"]["inputSchema"].get("required")
+    top_k = tools["search_code"]["inputSchema"]["properties"]["top_k"]
+    assert (top_k["minimum"], top_k["maximum"], top_k["default"]) == (1, 50, 10)
+    assert refused == [-32602] * len(wrong)
+    assert "search_docs" in told
+    assert "follow-up questions about a document that is already in the conversation" in told

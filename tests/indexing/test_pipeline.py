@@ -234,6 +234,7 @@ def test_writes_are_cut_into_bounded_batches(bench: Any, tmp_path: Path) -> None
     assert len(sizes) >= 4
 
 
+@pytest.mark.row("001-93")
 def test_progress_only_grows_and_ends_at_the_total(bench: Any) -> None:
     for number in range(300):
         bench.write(f"{number}.py", f"x = {number}\n")

@@ -30,6 +30,7 @@ def index_with(tmp_path: Path, project: Path, roots: list[str]) -> Any:
     return sonde.open(project, home=home)
 
 
+@pytest.mark.row("001-167")
 def test_only_the_named_subfolders_belong_to_the_project(tmp_path: Path) -> None:
     project = make(tmp_path / "p", a__x="x = 1\n", b__y="y = 1\n", c__z="z = 1\n")
     with index_with(tmp_path, project, ["a", "b"]) as opened:
@@ -37,6 +38,7 @@ def test_only_the_named_subfolders_belong_to_the_project(tmp_path: Path) -> None
         assert opened.find_files("**/*") == ["a/x.py", "b/y.py"]
 
 
+@pytest.mark.row("001-167")
 def test_sibling_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     project = make(tmp_path / "p", main="main = 1\n")
     make(tmp_path / "one" / "lib", f="def first_lib(): pass\n")

@@ -70,6 +70,7 @@ def test_a_malformed_call_is_a_protocol_error_that_says_how_to_correct_it(connec
     anyio.run(check)
 
 
+@pytest.mark.row("001-113")
 def test_a_catalogued_error_is_a_result_that_the_model_can_read(connect):
     async def check() -> None:
         async with connect() as client:

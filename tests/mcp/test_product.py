@@ -40,7 +40,7 @@ async def accept(_context: Any, _params: Any) -> ElicitResult:
     return ElicitResult(action="accept", content={"confirm": True})
 
 
-@pytest.mark.row("000-P51", "000-P72")
+@pytest.mark.row("000-P51", "000-P72", "001-25", "001-29", "001-93")
 async def test_an_agent_indexes_searches_pages_and_deletes(connect: Callable[..., Client]) -> None:
     async with connect(elicitation_callback=accept) as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]

@@ -12,6 +12,7 @@ import pytest
 from tests.mcp.conftest import RawClient, make_environment, run_client
 
 
+@pytest.mark.row("001-5")
 def test_nothing_but_protocol_is_ever_on_stdout(raw):
     raw.greet()
     raw.call("chatter")

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+import sonde
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -91,3 +93,11 @@ def test_the_sbom_names_what_an_install_brings_and_what_is_bundled(release: Path
     assert models == {path.name for path in folder.iterdir() if path.suffix != ".md"}
     deep = hashlib.sha256((folder / "deep.onnx").read_bytes()).hexdigest()
     assert parts["deep.onnx"]["hashes"] == [{"alg": "SHA-256", "content": deep}]
+
+
+@pytest.mark.row("001-150")
+def test_the_version_is_semantic_and_heads_the_changelog() -> None:
+    number = r"(0|[1-9]\d*)"
+    assert re.fullmatch(rf"{number}\.{number}\.{number}", sonde.__version__)
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert next(one for one in headings if one != "Unreleased") == sonde.__version__

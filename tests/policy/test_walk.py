@@ -95,6 +95,25 @@ def test_a_broken_pattern_is_an_error_at_once(tmp_path: Path) -> None:
         list(walk_files(tmp_path, Rules(exclude=("[a",))))
 
 
+@pytest.mark.row("001-69")
+def test_of_several_reasons_the_first_in_order_is_told(tmp_path: Path) -> None:
+    refused = (".env", "excluded.png", "ignored.png", "picture.png", "large.txt")
+    make_files(tmp_path, *refused, text="too large")
+    make_files(tmp_path, "small.txt", "small.md")
+    make_files(tmp_path, ".gitignore", text=".env\n*cluded.png\nignored.png\n")
+    rules = Rules(exclude=(".env", "excluded.png", ".git*"), include=("*.md",), max_file_bytes=3)
+    assert tell(tmp_path, rules) == {
+        ".env": "denied",
+        ".gitignore": "excluded",
+        "excluded.png": "excluded",
+        "ignored.png": "ignored",
+        "large.txt": "too_large",
+        "picture.png": "binary",
+        "small.md": "ok",
+        "small.txt": "not_included",
+    }
+
+
 @pytest.mark.row("001-78")
 def test_links_are_not_followed_wherever_they_lead(tmp_path: Path) -> None:
     make_files(tmp_path, "outside/secret.txt", "proj/src/a.py")

@@ -46,7 +46,7 @@ def read_table(tmp_path, database="index.lancedb", table="project_docs"):
     ("kind", "database", "table"),
     [("code", "index.lancedb", "project_docs"), ("docs", "docs.lancedb", "project_docs_prose")],
 )
-@pytest.mark.row("001-14", "001-15", "001-17", "001-18")
+@pytest.mark.row("001-14", "001-15", "001-17", "001-18", "001-48", "001-88")
 def test_any_client_finds_the_documented_table(tmp_path, open_store, kind, database, table):
     open_store(kind).replace([make_file("src/a.py", "one\n", "two\n")])
     shown = read_table(tmp_path, database, table)

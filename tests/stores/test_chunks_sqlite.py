@@ -154,6 +154,7 @@ def test_vectors_of_another_size_are_refused(full_store):
         full_store.put_vectors("m", [digest], np.ones((1, 8), np.float32))
 
 
+@pytest.mark.row("001-88")
 def test_the_file_shows_the_documented_columns(full_store, tmp_path):
     connection = apsw.Connection(str(tmp_path / "index.db"), flags=apsw.SQLITE_OPEN_READONLY)
     cursor = connection.execute("SELECT * FROM project_docs LIMIT 1")
@@ -165,6 +166,7 @@ def test_the_file_shows_the_documented_columns(full_store, tmp_path):
     connection.close()
 
 
+@pytest.mark.row("001-48")
 def test_code_and_docs_are_kept_apart(tmp_path, store):
     docs = SqliteChunkStore(tmp_path, "docs")
     docs.replace(make_files(2))

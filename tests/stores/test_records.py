@@ -33,6 +33,7 @@ class TestProjectFolder:
         assert project_folder(tmp_path / "home", tmp_path / "real") == expected
         assert project_folder(tmp_path / "home", tmp_path / "link") == expected
 
+    @pytest.mark.row("001-9")
     def test_an_old_short_name_is_found_and_kept(self, tmp_path):
         digest = hashlib.sha256(str(tmp_path).encode()).hexdigest()
         legacy = tmp_path / "indexes" / digest[:16]
@@ -99,6 +100,7 @@ class TestMetadata:
         assert metadata.total_files == 0
         assert json.loads((tmp_path / "metadata.json").read_text())["formatVersion"] == 1
 
+    @pytest.mark.row("001-9")
     def test_an_old_short_folder_serves_as_the_new_index(self, tmp_path):
         root = tmp_path / "project"
         root.mkdir()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.policy.read import decode_text
@@ -84,3 +86,37 @@ def test_it_is_found_in_its_own_script_and_shown_as_written(
         span = match["span"]
         shown = data[span["byte_start"] : span["byte_end"]].decode(encoding)
         assert shown == match["content"]
+
+
+@pytest.mark.row("001-178")
+def test_files_of_odd_forms_are_found_and_minified_code_comes_last(
+    open_app: Callable[..., App], root: Path
+) -> None:
+    cell = {"cell_type": "code", "source": ["x = 1\n", "lynx_cell = 2\n"], "outputs": []}
+    files = {
+        "plan.ipynb": json.dumps({"cells": [cell], "nbformat": 4}, indent=1),
+        "rows.csv": "name,weight\nheron_row,12\n",
+        "wide.py": "def stork_wide():\n    return 1\n".encode("utf-16"),
+        "old.py": "a = 1\rdef crane_old():\r    return 1\r",
+        "dos.py": "a = 1\r\ndef eagle_dos():\r\n    return 1\r\n",
+        "a.min.js": "x=1;" * 500 + "function otter_swim(){};" + "y=2;" * 500,
+        "z.js": "function otter_swim() {\n  return 1;\n}\n",
+    }
+    write_files(root, files)
+    app = open_app()
+    create_index(app, work=Work())
+    for word, path in (
+        ("lynx_cell", "plan.ipynb"),
+        ("heron_row", "rows.csv"),
+        ("stork_wide", "wide.py"),
+        ("crane_old", "old.py"),
+        ("eagle_dos", "dos.py"),
+    ):
+        assert word in files_with(app, word)[path]
+    assert list(files_with(app, "otter_swim")) == ["z.js", "a.min.js"]
+
+
+def files_with(app: App, word: str) -> dict[str, str]:
+    """The files with a word, best first, and the text shown of each."""
+    rows = lexical_search(app, word, work=Work())["results"]["matches"]
+    return {row["file"]["path"]: row["match"]["content"] for row in rows}

@@ -107,6 +107,7 @@ def assert_like(example: Any, value: Any, where: str = "", absent: tuple[str, ..
 @pytest.mark.row("000-P1", "000-P3", "000-P8", "000-P9", "000-P10", "000-P13", "000-P14", "000-P15")
 @pytest.mark.row("000-P16", "000-P17", "000-P21", "000-P22", "000-P24", "000-P25", "000-P34")
 @pytest.mark.parametrize("verb", ALL_FOUR)
+@pytest.mark.row("001-166")
 def test_an_answer_has_every_field_of_the_document(app: App, verb: Callable[..., Any]) -> None:
     page = verb(app, "walrus", page_size=25, work=Work())
     is_regex = verb is regex_search

@@ -127,7 +127,7 @@ def test_searching_answers_as_documented(app: App) -> None:
     }
 
 
-@pytest.mark.row("001-38")
+@pytest.mark.row("001-38", "001-166")
 def test_status_and_list_answer_as_documented(app: App, root: Path) -> None:
     call(app, create_index)
     size = re.compile(r"\d+(\.\d)?(B|KB|MB|GB)")
@@ -178,3 +178,37 @@ def test_the_files_of_an_index_are_as_documented(app: App, root: Path) -> None:
     assert config["maxFiles"] == 50_000
     assert config["docPatterns"][:2] == ["**/*.md", "**/*.txt"]
     assert any("node_modules" in line for line in config["_hardcodedExcludes"])
+
+
+@pytest.mark.row("001-26")
+def test_the_project_around_the_folder_is_indexed(open_app: Callable[..., App], root: Path) -> None:
+    answer = call(open_app(start=root / "src" / "auth"), create_index)
+    assert (answer["projectPath"], answer["filesIndexed"]) == (str(root), 3)
+
+
+@pytest.mark.row("001-35")
+def test_code_is_found_by_meaning_without_a_common_word(app: App, root: Path) -> None:
+    others = {
+        "src/money.py": "def total_price(cart):\n    return sum(cart)\n",
+        "src/photo.py": "def resize_image(picture):\n    return picture\n",
+    }
+    write_files(root, others)
+    call(app, create_index)
+    for question, path in (
+        ("credentials of a user", "src/auth/login.py"),
+        ("cost of a purchase", "src/money.py"),
+        ("shrink a photograph", "src/photo.py"),
+    ):
+        answer = search_code(app, question, mode="semantic", work=Work())
+        assert answer["results"][0]["path"] == path
+
+
+@pytest.mark.row("001-46")
+def test_only_files_of_the_doc_patterns_are_docs(open_app: Callable[..., App], root: Path) -> None:
+    text = "Tokens are used.\n"
+    names = ("notes.txt", "notes.rst", "notes.py", "notes.json")
+    write_files(root, dict.fromkeys(names, text))
+    app = open_app(doc_patterns=("**/*.md", "**/*.txt"))
+    call(app, create_index)
+    found = {row["path"] for row in call(app, search_docs, "tokens are used")["results"]}
+    assert found == {"docs/authentication.md", "notes.txt"}

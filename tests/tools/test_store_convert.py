@@ -24,6 +24,7 @@ def answers(opened: Sonde) -> list[tuple[str, float]]:
     return [(hit.path, round(hit.score, 2)) for query in queries for hit in opened.search(query)]
 
 
+@pytest.mark.row("001-174")
 def test_an_index_moves_to_the_other_store_and_back_with_its_vectors(
     project: Path, tmp_path: Path
 ) -> None:
