@@ -29,6 +29,7 @@ from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
 from sonde.projects.project import Project, Workspace
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import (
+    AS_WATCHED,
     refresh,
     reindex_stale_files,
     repairing_corruption,
@@ -292,9 +293,10 @@ def _rank_fresh(
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
-        if not ranked and covered != "complete":  # that nothing is there must be so
+        if not ranked and covered == AS_WATCHED:  # that nothing is there must be so
             covered = refresh(workspace, project, work, follow=request.project != ALL, look=True)
-            ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
+            if covered != AS_WATCHED:
+                ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
         left_out = count_damaged(project)
         if left_out and mend_vectors(workspace, project, work):
             ranked, left_out = rank(), count_damaged(project)

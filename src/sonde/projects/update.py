@@ -42,6 +42,8 @@ _INDEXED_AT_ONCE = 20  # changed files that a search in a server indexes itself:
 _WRITER_WAIT_S = 0.1  # how long an answer waits for the lock before it says what is stale
 _CATCH_UP_S = 1.0  # how long a search waits for pending changes to be indexed
 _RETRY_S = 10.0  # after which files that could not be read are tried again
+AS_WATCHED = "complete, as watched"
+"""What the index covers by the word of the watcher, without a look at the files."""
 _UNREADABLE = "the operating system refuses to read them"
 
 log = logging.getLogger(__name__)
@@ -359,7 +361,7 @@ def _trust_index(project: Project) -> str:
     following = project.following
     if following and following.is_current():
         pending = following.describe().get("pendingFiles", 0)
-        return f"incomplete; {pending} changes are pending" if pending else "complete, as watched"
+        return f"incomplete; {pending} changes are pending" if pending else AS_WATCHED
     metadata = records.load_metadata(project.folder)
     return f"as of {metadata and metadata.last_updated}; not compared with the files"
 
