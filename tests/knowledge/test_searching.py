@@ -295,7 +295,7 @@ def test_the_tools_are_listed_small_and_called_by_their_documented_names(filled)
     assert {"knowledge_search", "media_transcript", "prompts_get"} <= set(names)
     for entry in entries:
         assert entry["annotations"]["readOnlyHint"]
-        assert len(json.dumps(entry, separators=(",", ":"))) < 1_200
+        assert len(json.dumps(entry, separators=(",", ":"))) < 1_150
     assert uris(call(filled, "notes.search", {"query": "walrus"})) == ["notes://n1"]
 
 

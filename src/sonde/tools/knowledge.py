@@ -264,8 +264,8 @@ TOOLS = (
     _declare(
         knowledge_search,
         "Search knowledge",
-        "Search the user's notes, media, chats, characters and prompts at once. "
-        "Pass a result's source, id and loc to knowledge_get; search_code is for projects.",
+        "Search notes, media, chats, characters and prompts at once. "
+        "Pass source, id and loc to knowledge_get; search_code is for projects.",
     ),
     _declare(
         knowledge_get,
