@@ -82,6 +82,13 @@ def rank_words(
     return found
 
 
+def bound_words(index: WordIndex, terms: Iterable[str]) -> float:
+    """What a piece would score that holds nothing but these terms; unknown ones count most."""
+    asked = [term for term in dict.fromkeys(terms) if not term.endswith("*")]
+    known, total = index.count_terms(asked[:MAX_COUNTED_TERMS]), index.count_all()
+    return sum(bound_term(known.get(term, 0), total) for term in asked[:MAX_COUNTED_TERMS])
+
+
 def narrow(
     rank: Callable[[int], list[Scored]],
     allow: Callable[[Sequence[int]], Ids],
