@@ -274,8 +274,9 @@ def test_vectors_of_two_models_are_kept_and_counted(store):
 def test_the_best_possible_score_bounds_every_score(store):
     store.put("notes", [note("walrus tusk"), note("walrus"), note("otter")])
     best = store.rank("notes", ask("walrus tusk"), 1)[0].score
-    assert 0 < best < store.bound("notes", ask("walrus tusk"))
-    assert store.bound("notes", ask("walrus")) < store.bound("notes", ask("unheard"))
+    assert 0 < best < sum(store.weigh_terms("notes", ask("walrus tusk")).values())
+    (known,), (unknown,) = (store.weigh_terms("notes", ask(t)).values() for t in ("walrus", "new"))
+    assert known < unknown
 
 
 def test_what_is_removed_is_not_found_by_anything(store):

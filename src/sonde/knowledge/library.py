@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from sonde.embedding.base import Embedder
 from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
 from sonde.knowledge.retrieval import KnowledgePreferences, check_preferences
+from sonde.knowledge.vectors import KnowledgeModels, start_deep_vectors
 from sonde.paging.cursor import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
@@ -69,7 +69,7 @@ class Library:
     """The folder that relative paths of imports start from."""
     jobs: Jobs
     results: ResultSets
-    embedder: Embedder | None
+    models: KnowledgeModels
     max_tokens: int
     """Of an answer whose call and session set no budget."""
     clock: Callable[[], float] = time.time
@@ -88,6 +88,10 @@ class Library:
             if user not in self._stores:
                 self._stores[user] = self.open_store(user)
             return self._stores[user]
+
+    def deepen(self, user: str) -> None:
+        """Make the user's missing deep vectors in the background, in a process that stays."""
+        start_deep_vectors(self.models, self.jobs, self.of(user), user)
 
     def now_ms(self) -> int:
         """The time in epoch milliseconds, as entries carry it."""

@@ -167,8 +167,8 @@ class KnowledgeStore(Protocol):
     ) -> list[Scored]:
         """The best pieces for these terms."""
 
-    def bound(self, source: Source, terms: Sequence[str]) -> float:
-        """The score that `rank` cannot exceed for these terms; unknown ones count most."""
+    def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
+        """What each of these terms adds to a score at most; unknown ones count most."""
 
     def nearest(
         self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING

@@ -63,7 +63,7 @@ from sonde.stores.knowledge.sqlite_index import (
     read_generation,
 )
 from sonde.stores.knowledge.sqlite_vectors import VECTOR_MODELS, VECTOR_TABLES, PieceVectors
-from sonde.stores.knowledge.words import bound_words, rank_words
+from sonde.stores.knowledge.words import rank_words, weigh_words
 from sonde.types import Scored
 
 DATABASES: Mapping[str, tuple[Source, ...]] = {
@@ -227,10 +227,10 @@ class SqliteKnowledge(EntryReader):
             index = SqliteWords(connection, source, where, self._postings)
             return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
-    def bound(self, source: Source, terms: Sequence[str]) -> float:
+    def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
         with self._of[source].read() as connection:
             index = SqliteWords(connection, source, ANYTHING, self._postings)
-            return bound_words(index, terms)
+            return weigh_words(index, terms)
 
     def nearest(
         self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING

@@ -82,11 +82,11 @@ def rank_words(
     return found
 
 
-def bound_words(index: WordIndex, terms: Iterable[str]) -> float:
-    """What a piece would score that holds nothing but these terms; unknown ones count most."""
-    asked = [term for term in dict.fromkeys(terms) if not term.endswith("*")]
-    known, total = index.count_terms(asked[:MAX_COUNTED_TERMS]), index.count_all()
-    return sum(bound_term(known.get(term, 0), total) for term in asked[:MAX_COUNTED_TERMS])
+def weigh_words(index: WordIndex, terms: Iterable[str]) -> dict[str, float]:
+    """What each of these terms adds to a score at most; unknown ones count most."""
+    asked = [term for term in dict.fromkeys(terms) if not term.endswith("*")][:MAX_COUNTED_TERMS]
+    known, total = index.count_terms(asked), index.count_all()
+    return {term: bound_term(known.get(term, 0), total) for term in asked}
 
 
 def narrow(

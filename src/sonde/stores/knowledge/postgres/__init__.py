@@ -40,7 +40,7 @@ from sonde.stores.knowledge.rows import (
     read_ranked,
     unpack_text,
 )
-from sonde.stores.knowledge.words import bound_words, rank_words
+from sonde.stores.knowledge.words import rank_words, weigh_words
 from sonde.types import Scored
 
 _OWN = re.compile(r":([ep])\b")  # the mark of an owner in queries of `EntryReader`
@@ -115,11 +115,11 @@ class PostgresKnowledge(EntryReader):
         with self._read() as cursor:
             return self._vectors[source].nearest(cursor, model, vector, limit, where)
 
-    def bound(self, source: Source, terms: Sequence[str]) -> float:
+    def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
         owner = self._identify()
         with self._read() as cursor:
             index = PostgresWords(cursor, owner, source, ANYTHING, self._postings)
-            return bound_words(index, terms)
+            return weigh_words(index, terms)
 
     def compare(
         self, source: Source, model: str, vector: Vectors, numbers: Sequence[int]
