@@ -223,62 +223,6 @@ def test_entries_are_listed_in_order_without_gap(store):
     assert seen == keys
 
 
-def test_vectors_find_the_nearest_under_conditions(store):
-    store.put("media", [note("a", "A", "media", media_type="txt"), note("b", "B", "media")])
-    newest_first = store.list_bare("media", "m", 10)
-    assert [found.entry.title for found in newest_first] == ["B", "A"]
-    bare = newest_first[::-1]
-    rows = np.array([[1, 0, 0, 0], [0, 1, 0, 0]], np.float32)
-    store.put_vectors("media", "m", [found.piece.number for found in bare], rows)
-    assert store.list_bare("media", "m", 10) == []
-    query = np.array([0.2, 1, 0, 0], np.float32)
-    near = store.nearest("media", "m", query, 5)
-    assert [one.id for one in near] == [bare[1].piece.number, bare[0].piece.number]
-    only = store.nearest("media", "m", query, 5, Conditions(media_types=("txt",)))
-    assert [one.id for one in only] == [bare[0].piece.number]
-    assert store.nearest("media", "other", query, 5) == []
-    assert store.nearest("media", "m", np.zeros(4, np.float32), 5) == []
-
-
-def test_another_model_starts_over(store):
-    store.put("notes", [note("a"), note("b")])
-    first = [found.piece.number for found in store.list_bare("notes", "m1", 10)]
-    store.put_vectors("notes", "m1", first, np.eye(2, 4, dtype=np.float32))
-    assert [found.piece.number for found in store.list_bare("notes", "m2", 10)] == first
-    store.put_vectors("notes", "m2", first[:1], np.ones((1, 8), np.float32))
-    assert [found.piece.number for found in store.list_bare("notes", "m2", 10)] == first[1:]
-    assert len(store.nearest("notes", "m2", np.ones(8, np.float32), 5)) == 1
-
-
-def test_vectors_of_two_models_are_kept_and_counted(store):
-    store.put("notes", [note(str(at)) for at in range(3)])
-    numbers = sorted(found.piece.number for found in store.list_bare("notes", "small", 10))
-    store.put_vectors("notes", "small", numbers, np.eye(3, 4, dtype=np.float32))
-    store.put_vectors("notes", "large", numbers[1:], np.eye(2, 8, dtype=np.float32))
-    assert store.coverage("notes", "small") == (3, 3)
-    assert store.coverage("notes", "large") == (2, 3)
-    assert store.coverage("notes", "other") == (0, 3)
-    assert store.nearest("notes", "small", np.eye(1, 4, dtype=np.float32)[0], 1)[0].id == numbers[0]
-    assert store.nearest("notes", "large", np.eye(1, 8, dtype=np.float32)[0], 1)[0].id == numbers[1]
-    near = store.compare("notes", "large", np.eye(1, 8, dtype=np.float32)[0], numbers)
-    assert near == {numbers[1]: pytest.approx(1.0), numbers[2]: pytest.approx(0.0)}
-    assert [b.piece.number for b in store.list_bare("notes", "large", 9)] == numbers[:1]
-    assert store.list_bare("notes", "large", 9, before=numbers[0]) == []
-    store.forget_models("notes", ["large"])
-    assert store.coverage("notes", "small") == (0, 3)
-    assert store.coverage("notes", "large") == (2, 3)
-    store.remove("notes", [store.list_entries("notes")[-1].id])
-    assert store.coverage("notes", "large") == (1, 2)
-
-
-def test_the_best_possible_score_bounds_every_score(store):
-    store.put("notes", [note("walrus tusk"), note("walrus"), note("otter")])
-    best = store.rank("notes", ask("walrus tusk"), 1)[0].score
-    assert 0 < best < sum(store.weigh_terms("notes", ask("walrus tusk")).values())
-    (known,), (unknown,) = (store.weigh_terms("notes", ask(t)).values() for t in ("walrus", "new"))
-    assert known < unknown
-
-
 def test_what_is_removed_is_not_found_by_anything(store):
     keys = store.put("notes", [note(f"walrus {at}") for at in range(1200)])
     bare = sorted(found.piece.number for found in store.list_bare("notes", "m", 2000))

@@ -19,7 +19,7 @@ UNRELATED = (
     "The lease may be ended by either side.", "Sort the list by date, newest first.",
     "My sister collects old postcards.", "The bridge was opened in 1932.",
     "Bees find the way back by the sun.", "Tighten the screw by a quarter turn.",
-    "The novel is told by three voices.", "Prices rose faster than wages.",
+    "The novel has three narrators.", "Prices rose faster than wages.",
     "Wear gloves when you clean the filter.", "A cache keeps what was computed before.",
     "The museum is closed on Mondays.", "Two dogs slept under the table.",
 )  # fmt: skip
