@@ -156,8 +156,9 @@ def count_knowledge(library: Library, *, work: Work) -> dict[str, int]:
     """Entries of each source, how many of their pieces the deep model has read, and their size."""
     store = library.of(work.caller.user)
     counts: dict[str, int] = {source: store.count(source)[0] for source in SOURCES}
-    deep, pieces = count_deep(library.models, store)
-    return counts | {"pieces": pieces, "deep_vectors": deep, "bytes": store.measure_bytes()}
+    if library.models.deep:
+        counts["deep_vectors"], counts["pieces"] = count_deep(library.models, store)
+    return counts | {"bytes": store.measure_bytes()}
 
 
 def write_editable(entry: Entry) -> str:

@@ -100,6 +100,7 @@ NEAR_ENOUGH = 1.2
 right ones in other words 19 of 20 are so near by the deep model, of unrelated ones one of nine."""
 LIKELY_ENOUGH = 0.08
 """How likely the best of them must be, or none is shown; of those below it one in 30 is right."""
+_LEAST_LIKELY = 0.005  # of the others without any of the words: of 200 of them one is right
 
 
 def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
@@ -123,10 +124,11 @@ def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
         known = top.covered
         terms = (1.0, top.nearness, known, top.nearness * known, top.words * known, lead)
         level = sum(map(mul, weights.top, terms))
-        likely = 1.0 / (1.0 + math.exp(-level)) >= LIKELY_ENOUGH
+        shown = 1.0 / (1.0 + math.exp(-level)) >= LIKELY_ENOUGH
         for score, at in ranked:
-            if likely or candidates[at].words:
-                scores[at] = 1.0 / (1.0 + math.exp(best - score - level))
+            likely = 1.0 / (1.0 + math.exp(best - score - level))
+            if candidates[at].words or (shown and likely >= _LEAST_LIKELY):
+                scores[at] = likely
     return scores
 
 
