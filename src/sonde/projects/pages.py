@@ -54,7 +54,7 @@ _MOST_COLUMNS = 10  # matches of one line whose columns are listed; a minified f
 _DEFAULTS: Mapping[str, object] = {
     **dict.fromkeys(("project", "path", "language", "threshold")),
     **dict.fromkeys(("include", "exclude", "tags", "chunk_types", "conditions"), ()),
-    **dict.fromkeys(("ignore_case", "whole_word", "fixed_string"), False),
+    **dict.fromkeys(("ignore_case", "whole_word", "fixed_string", "of_each_kind"), False),
 }
 """What a parameter that was not given stands for."""
 
@@ -77,6 +77,7 @@ class PageRequest:
     ignore_case: bool | None = None
     whole_word: bool | None = None
     fixed_string: bool | None = None
+    of_each_kind: bool | None = None
     conditions: tuple[Condition, ...] | None = None
     """Besides those in the query; all of them where that is a regular expression."""
 
@@ -306,6 +307,7 @@ def _find_chunks(
             tags=tuple(request.tags or ()),
             chunk_types=tuple(request.chunk_types or ()),
             whole=request.mode == "hybrid",
+            of_each_kind=bool(request.of_each_kind),
             conditions=request.conditions or (),
         ),
         read_asked(request.query),
@@ -340,11 +342,8 @@ def _find_lines(
     conditions = request.conditions or ()
     fits = compile_conditions(conditions)
     is_named = project == ALL or any(one.field == "repo" for one in conditions)
-    projects = (
-        projects_asked(workspace, project, conditions)
-        if is_named
-        else [find_project(workspace, project)]
-    )
+    projects = projects_asked(workspace, project, conditions) if is_named else []
+    projects = projects or [find_project(workspace, project)]
     hits: list[Hit] = []
     room = _MOST_LINE_CHARS
     is_capped = False

@@ -175,7 +175,16 @@ def rank_everywhere(
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         notes.append(explain_missing_words(stores, question))
     note = "; ".join(filter(None, [*damage, *notes[:1]]))
-    return Ranking(hits[: request.top_k], freshness, note)
+    return Ranking(_take_best(hits, request), freshness, note)
+
+
+def _take_best(hits: list[Hit], request: Request) -> list[Hit]:
+    """The first hits of a ranking, as many as are asked for."""
+    if not request.of_each_kind:
+        return hits[: request.top_k]
+    kinds = {kind: [hit for hit in hits if hit.kind == kind] for kind in request.kinds}
+    kept = {id(hit) for found in kinds.values() for hit in found[: request.top_k]}
+    return [hit for hit in hits if id(hit) in kept]
 
 
 def _rank_unindexed(
@@ -287,6 +296,7 @@ def rank_project(
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
+        work.check()
         store = project.part(Views).store() if request.of_views else project.stores()[kind]
         where = request.narrow(store, kind)
         probe = None if request.mode == "lexical" else vectors.probe(store)

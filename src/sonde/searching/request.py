@@ -29,6 +29,8 @@ class Request:
     chunk_types: tuple[str, ...] = ()
     whole: bool = False
     """Whether to fill up to `top_k` with chunks of files that were not weighed."""
+    of_each_kind: bool = False
+    """Whether `top_k` counts hits of each kind: code and docs are scored on different scales."""
     conditions: tuple[Condition, ...] = ()
     """Those of the query once it is read, and others."""
     held: frozenset[str] | None = None
