@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 from sonde.searching.query_language import (
     FILE_KINDS,
-    Condition,
     Query,
     compile_conditions,
     complete_query,
     fits_project,
     fits_symbol,
     parse_query,
+)
+from sonde.searching.query_language import (
+    QueryCondition as Condition,
 )
 
 WORDS = st.from_regex(r"[a-z]{3,8}", fullmatch=True)

@@ -29,7 +29,7 @@ from sonde.policy.roots import detect_root
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import JobRecord
 from sonde.runtime.work import Work, WriterLock
-from sonde.searching.query_language import Condition, fits_project
+from sonde.searching.query_language import QueryCondition, fits_project
 from sonde.stores.files import read_json
 from sonde.stores.records import has_index, load_metadata, project_folder, save_metadata
 
@@ -168,7 +168,7 @@ def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project
 
 
 def projects_asked(
-    workspace: Workspace, project: str | None, conditions: Sequence[Condition]
+    workspace: Workspace, project: str | None, conditions: Sequence[QueryCondition]
 ) -> list[Project]:
     """The projects that the conditions of a query name (`repo:`), else those in scope."""
     named = [str(one) for one in conditions if one.field == "repo"]

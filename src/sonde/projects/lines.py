@@ -21,7 +21,7 @@ from sonde.searching.filters import filter_paths, read_folder
 from sonde.searching.hits import find_changed, refresh_hit
 from sonde.searching.lines.candidates import CandidateFiles
 from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
-from sonde.searching.query_language import Condition
+from sonde.searching.query_language import QueryCondition
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
 
@@ -153,7 +153,7 @@ def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit
 
 
 def find_files_holding(
-    project: Project, conditions: Sequence[Condition], work: Work
+    project: Project, conditions: Sequence[QueryCondition], work: Work
 ) -> frozenset[str] | None:
     """The files that hold every text that is asked for, and none that is not; None for any."""
     held: frozenset[str] | None = None

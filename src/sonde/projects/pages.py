@@ -38,7 +38,7 @@ from sonde.ranking.question import Question
 from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
 from sonde.searching.lines.grep import Expression
-from sonde.searching.query_language import Condition, compile_conditions
+from sonde.searching.query_language import QueryCondition, compile_conditions
 from sonde.searching.request import Request, read_asked
 from sonde.types import FileText, Hit, ListedFile, Span, StoreCounts
 
@@ -78,7 +78,7 @@ class PageRequest:
     whole_word: bool | None = None
     fixed_string: bool | None = None
     of_each_kind: bool | None = None
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[QueryCondition, ...] | None = None
     """Besides those in the query; all of them where that is a regular expression."""
 
     @property

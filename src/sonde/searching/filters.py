@@ -8,7 +8,7 @@ from itertools import islice
 
 from sonde.chunking.tags import fold_tag, tag_file
 from sonde.errors import OutsideRoots
-from sonde.searching.query_language import Condition, compile_conditions
+from sonde.searching.query_language import QueryCondition, compile_conditions
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.globs import compile_glob, compose
 from sonde.text.languages import find_language
@@ -76,7 +76,7 @@ def narrow_store(
     language: str | None = None,
     tags: Collection[str] = (),
     chunk_types: Collection[str] = (),
-    conditions: Sequence[Condition] = (),
+    conditions: Sequence[QueryCondition] = (),
     held: Collection[str] | None = None,
 ) -> Filter:
     """The filter for all conditions together; `store` holds views where the search needs them.

@@ -53,7 +53,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class QueryCondition:
     """One condition on the files, lines or definitions that are found."""
 
     field: Field
@@ -76,15 +76,15 @@ class Condition:
 class Query:
     """A query as its parts, in the order they were written: words, and conditions."""
 
-    parts: tuple[str | Condition, ...] = ()
+    parts: tuple[str | QueryCondition, ...] = ()
 
     def __str__(self) -> str:
         return " ".join(map(str, self.parts))
 
     @property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[QueryCondition, ...]:
         """What must hold."""
-        return tuple(part for part in self.parts if isinstance(part, Condition))
+        return tuple(part for part in self.parts if isinstance(part, QueryCondition))
 
     @property
     def words(self) -> str:
@@ -104,7 +104,7 @@ class Query:
             return f"/{patterns[0]}/"
         return " ".join(filter(None, [self.words, *named, *exact]))
 
-    def toggle(self, condition: Condition) -> Query:
+    def toggle(self, condition: QueryCondition) -> Query:
         """The query with the condition, or without it if it has it."""
         if condition in self.parts:
             return Query(tuple(part for part in self.parts if part != condition))
@@ -139,7 +139,7 @@ def parse_query(text: str, *, named_only: bool = False) -> Query:
         all(one.negated for one in conditions) or (len(read) == 1 and conditions[0].field == "text")
     ):
         return Query((text,))  # nothing is asked for, or a text that is looked up as it is
-    parts: list[str | Condition] = []
+    parts: list[str | QueryCondition] = []
     for is_word, group in groupby(read, key=lambda pair: pair[1] is None):
         run = list(group)
         words = text[run[0][0].start() : run[-1][0].end()]
@@ -147,7 +147,7 @@ def parse_query(text: str, *, named_only: bool = False) -> Query:
     return Query(tuple(parts))
 
 
-def _read_field(token: re.Match[str]) -> Condition | None:
+def _read_field(token: re.Match[str]) -> QueryCondition | None:
     """A condition with a name; None if it is spelled like one and is none."""
     name, value = token["field"], token["value"]
     if not name:
@@ -165,17 +165,17 @@ def _read_field(token: re.Match[str]) -> Condition | None:
         return None
     if field == "kind":
         value = "test" if value.lower() == "tests" else value.lower()
-    return Condition(field, value, bool(token["not"]))  # type: ignore[arg-type]
+    return QueryCondition(field, value, bool(token["not"]))  # type: ignore[arg-type]
 
 
-def _read_unnamed(token: re.Match[str]) -> Condition | None:
+def _read_unnamed(token: re.Match[str]) -> QueryCondition | None:
     negated = bool(token["not"])
     if token["text"]:
-        return Condition("text", _unquote(token["text"]), negated)
+        return QueryCondition("text", _unquote(token["text"]), negated)
     if token["regex"] and _SPECIAL.search(token["regex"]):
-        return Condition("regex", token["regex"][1:-1], negated)
+        return QueryCondition("regex", token["regex"][1:-1], negated)
     if negated and token["word"] and len(token["word"]) >= _LEAST_WORD:
-        return Condition("word", token["word"], negated)
+        return QueryCondition("word", token["word"], negated)
     return None
 
 
@@ -210,7 +210,7 @@ def _compile_path(value: str) -> Callable[[str], bool]:
     return lambda path: wanted in path.lower()
 
 
-def compile_conditions(conditions: Sequence[Condition]) -> Callable[[str, Kind], bool]:
+def compile_conditions(conditions: Sequence[QueryCondition]) -> Callable[[str, Kind], bool]:
     """Whether a file of an index fits the conditions on its path, language and kind."""
     tests: dict[tuple[str, bool], list[Callable[[str, Kind], bool]]] = {}
     for one in conditions:
@@ -225,7 +225,7 @@ def compile_conditions(conditions: Sequence[Condition]) -> Callable[[str, Kind],
     return fits
 
 
-def _compile_one(one: Condition) -> Callable[[str, Kind], bool]:
+def _compile_one(one: QueryCondition) -> Callable[[str, Kind], bool]:
     if one.field == "lang":
         spoken = find_language(one.value)
         return lambda path, _kind: language_of(path).name == spoken
@@ -238,7 +238,7 @@ def _compile_one(one: Condition) -> Callable[[str, Kind], bool]:
     return lambda _path, _kind: not negated
 
 
-def fits_symbol(conditions: Sequence[Condition], names: Sequence[str]) -> bool:
+def fits_symbol(conditions: Sequence[QueryCondition], names: Sequence[str]) -> bool:
     """Whether one of these definitions has the name that is asked for."""
     wanted = [one for one in conditions if one.field == "sym"]
     folded = [name.lower() for name in names]
@@ -249,12 +249,12 @@ def fits_symbol(conditions: Sequence[Condition], names: Sequence[str]) -> bool:
     return True
 
 
-def fits_project(conditions: Sequence[Condition], root: str) -> bool:
+def fits_project(conditions: Sequence[QueryCondition], root: str) -> bool:
     """Whether a project is one of those asked for: by its name, or by the end of its path."""
     wanted = [one for one in conditions if one.field == "repo"]
     path = f"/{root.strip('/').lower()}"
 
-    def is_named(one: Condition) -> bool:
+    def is_named(one: QueryCondition) -> bool:
         return path.endswith(f"/{one.value.strip('/').lower()}")
 
     chosen = [one for one in wanted if not one.negated]
@@ -296,5 +296,5 @@ def complete_query(text: str, list_values: Callable[[Field, str], Sequence[str]]
     values = FILE_KINDS if field == "kind" else list_values(field, rest)  # type: ignore[arg-type]
     fitting_values = [value for value in values if rest.lower() in value.lower() != rest.lower()]
     fitting_values.sort(key=lambda value: not value.lower().startswith(rest.lower()))
-    shown = (Condition(field, value, bool(sign)) for value in fitting_values)  # type: ignore[arg-type]
+    shown = (QueryCondition(field, value, bool(sign)) for value in fitting_values)  # type: ignore[arg-type]
     return Completions(start, tuple((str(one), "") for one in shown)[:_MOST_ITEMS])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sonde.ranking.question import Question, read_question
 from sonde.searching.filters import narrow_store, wants_views
-from sonde.searching.query_language import Condition, parse_query
+from sonde.searching.query_language import QueryCondition, parse_query
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import Filter, Kind
 
@@ -31,7 +31,7 @@ class Request:
     """Whether to fill up to `top_k` with chunks of files that were not weighed."""
     of_each_kind: bool = False
     """Whether `top_k` counts hits of each kind: code and docs are scored on different scales."""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[QueryCondition, ...] = ()
     """Those of the query once it is read, and others."""
     held: frozenset[str] | None = None
     """Files that hold the texts which the conditions ask for; None for any."""

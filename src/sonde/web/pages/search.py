@@ -9,36 +9,44 @@ from typing import Annotated, Literal
 
 from sonde.app import App
 from sonde.errors import SondeError
+from sonde.everything import EVERYWHERE, KINDS
 from sonde.projects.find import ALL, find_project
 from sonde.projects.index import list_paths
 from sonde.runtime.work import Work
 from sonde.searching.query_language import (
-    Condition,
     Field,
+    QueryCondition,
     complete_query,
     parse_query,
 )
 from sonde.text.highlight import Finder, find_query_words
 from sonde.text.languages import NAMES
 from sonde.tools.index import list_projects
+from sonde.tools.research import search
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.web.pages.html import (
     Markup,
     frame,
+    link_to,
     show_error,
     show_icon,
     show_note,
     tag,
 )
 from sonde.web.results.groups import (
+    FileGroup,
     Mode,
     ResultPage,
     SearchForm,
     show_results,
 )
-from sonde.web.results.matches import find_knowledge, find_matches, find_paths
+from sonde.web.results.matches import find_hits, find_paths
 
+_PAGE_SIZE = 20  # entries of a page
+_NOTES = 3  # entries of personal knowledge among files
+_ANSWER_TOKENS = 12_000  # enough for a page of excerpts
+_KNOWLEDGE = tuple(source for source in EVERYWHERE if source not in KINDS)
 _MODES = {"hybrid": "Best of all", "lexical": "Words", "semantic": "Meaning"}
 
 Text = Annotated[str, Param("As in the form", max_length=4096)]
@@ -85,7 +93,7 @@ def _add_fields(query: str, path: str, language: str) -> str:
     given = parse_query(query)
     fields = (("file", f"{path.strip('/')}/" if path.strip("/") else ""), ("lang", language))
     for field, value in fields:
-        if value and (one := Condition(field, value)) not in given.conditions:  # type: ignore[arg-type]
+        if value and (one := QueryCondition(field, value)) not in given.conditions:  # type: ignore[arg-type]
             query = f"{query} {one}".strip()
     return query
 
@@ -230,6 +238,35 @@ def _choose_highlight(asked: SearchForm) -> Finder:
     return find_query_words(parse_query(asked.query).text)
 
 
+def _find_all(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    """Files, and the best notes among them."""
+    query = parse_query(asked.query)
+    wanted = [one.value for one in query.conditions if one.field == "kind" and not one.negated]
+    if wanted == ["notes"]:
+        return _find_knowledge(app, asked, work)
+    notes: Sequence[FileGroup] = ()
+    if not asked.cursor and not query.conditions:
+        notes = _find_knowledge(app, asked, work, limit=_NOTES).groups
+    return find_hits(app, asked, work, notes)
+
+
+def _find_knowledge(
+    app: App, asked: SearchForm, work: Work, *, limit: int = _PAGE_SIZE
+) -> ResultPage:
+    """Entries of personal knowledge."""
+    answer = search(
+        app, parse_query(asked.query).text, limit, asked.offset, _KNOWLEDGE, dedupe=False,
+        max_tokens=_ANSWER_TOKENS, work=work,
+    )  # fmt: skip
+    groups = [
+        FileGroup(each["title"] or each["uri"], link_to("/entry", uri=each["uri"]), "notes",
+                  language=each["source"], excerpt=each["snippet"] or "")
+        for each in answer["results"]
+    ]  # fmt: skip
+    total = answer["total_estimated"] or len(groups)
+    return ResultPage(groups, total, more={"offset": answer["next_offset"]}, noun="result")
+
+
 @dataclass(frozen=True, slots=True)
 class Tab:
     """One tab of the search page."""
@@ -244,13 +281,13 @@ class Tab:
 
 _ASKED = frozenset({"project", "mode"})
 _TABS: Mapping[str, Tab] = {
-    "all": Tab("Everything", find_matches, "layers",
+    "all": Tab("Everything", _find_all, "layers",
                "Ask a question, or name a thing: lang:python retry", _ASKED),
-    "code": Tab("Code", find_matches, "code", "A question about the code, or a symbol", _ASKED),
-    "docs": Tab("Docs", find_matches, "book-open", "A question to the documentation", _ASKED),
-    "lines": Tab("Lines", find_matches, "regex",
+    "code": Tab("Code", find_hits, "code", "A question about the code, or a symbol", _ASKED),
+    "docs": Tab("Docs", find_hits, "book-open", "A question to the documentation", _ASKED),
+    "lines": Tab("Lines", find_hits, "regex",
                  "A regular expression, such as TODO|FIXME lang:python", frozenset({"project"})),
     "paths": Tab("Paths", find_paths, "folder-tree",
                  "A part of a path, or a glob such as src/**/*.py", frozenset({"project"})),
-    "knowledge": Tab("Knowledge", find_knowledge, "sticky-note", "Notes, documents, chats"),
+    "knowledge": Tab("Knowledge", _find_knowledge, "sticky-note", "Notes, documents, chats"),
 }  # fmt: skip

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from sonde.ranking.features import TEST_PATH
 from sonde.searching.query_language import (
-    Condition,
     Field,
     FileKind,
     Query,
+    QueryCondition,
     kind_of_file,
     parse_query,
 )
@@ -30,7 +30,7 @@ class FacetValue:
     """One value of a facet: what it adds to the query, and how many results have it."""
 
     label: str
-    condition: Condition
+    condition: QueryCondition
     count: int | None = None
     """None where it is not known: results of other values are not counted."""
     icon: str = ""
@@ -61,7 +61,9 @@ def _count_projects(hits: Iterable[Hit]) -> list[FacetValue]:
     if len(counted) < 2:
         return []
     return [
-        FacetValue(name_folder(root), Condition("repo", name_folder(root)), count, "git-branch")
+        FacetValue(
+            name_folder(root), QueryCondition("repo", name_folder(root)), count, "git-branch"
+        )
         for root, count in counted.most_common(_MOST)
     ]
 
@@ -70,7 +72,7 @@ def _count_kinds(hits: Iterable[Hit], notes: int) -> list[FacetValue]:
     counted = Counter[FileKind](kind_of_file(hit.path, hit.kind) for hit in hits)
     counted["notes"] += notes
     values = [
-        FacetValue(_KIND_NAMES[kind], Condition("kind", kind), count, KIND_ICONS[kind])
+        FacetValue(_KIND_NAMES[kind], QueryCondition("kind", kind), count, KIND_ICONS[kind])
         for kind, count in counted.most_common() if count
     ]  # fmt: skip
     return values if len(values) > 1 else []
@@ -79,7 +81,7 @@ def _count_kinds(hits: Iterable[Hit], notes: int) -> list[FacetValue]:
 def _count_languages(hits: Iterable[Hit]) -> list[FacetValue]:
     counted = Counter(hit.language for hit in hits if hit.language)
     values = [
-        FacetValue(name_language(name), Condition("lang", name), count)
+        FacetValue(name_language(name), QueryCondition("lang", name), count)
         for name, count in counted.most_common(_MOST)
     ]
     return values if len(values) > 1 else []
@@ -96,7 +98,7 @@ def _count_folders(hits: Sequence[Hit], query: Query) -> list[FacetValue]:
     )  # fmt: skip
     values = [
         FacetValue(
-            folder.removeprefix(base) + "/", Condition("file", f"{folder}/"), count, "folder"
+            folder.removeprefix(base) + "/", QueryCondition("file", f"{folder}/"), count, "folder"
         )
         for folder, count in Counter(steps).most_common(_MOST)
     ]
@@ -109,8 +111,8 @@ def _count_tests(hits: Sequence[Hit]) -> list[FacetValue]:
     if not 0 < tests < len(hits):
         return []
     return [
-        FacetValue("Only tests", Condition("kind", "test"), tests),
-        FacetValue("No tests", Condition("kind", "test", negated=True), len(hits) - tests),
+        FacetValue("Only tests", QueryCondition("kind", "test"), tests),
+        FacetValue("No tests", QueryCondition("kind", "test", negated=True), len(hits) - tests),
     ]
 
 
@@ -131,7 +133,7 @@ def _add_chosen(values: list[FacetValue], query: Query, facet: str) -> list[Face
     return [*chosen, *values]
 
 
-def _label(one: Condition) -> str:
+def _label(one: QueryCondition) -> str:
     if one.field == "kind" and one.value == "test":
         return "No tests" if one.negated else "Only tests"
     names = {"lang": name_language(one.value), "kind": _KIND_NAMES.get(one.value, one.value)}

@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class ShownMatch:
     """Some lines of a file that are shown."""
 
     rows: Sequence[Row]
@@ -94,7 +94,7 @@ class FileGroup:
     """Empty where all results are of one."""
     language: str = ""
     count: int = 0
-    matches: Sequence[Match] = ()
+    matches: Sequence[ShownMatch] = ()
     excerpt: str = ""
     """For entries, which have no lines."""
 
@@ -127,12 +127,14 @@ _REASONS: Mapping[str, str] = {
     "scope": "its surroundings fit", "stem": "the file's name fits",
     "folder": "the folder's name fits", "path": "the path fits", "holds_name": "uses the name",
     "importers": "many files import it", "test_asked": "a test, as asked",
-    "opening": "its first lines fit", "told": "fits the report", "code": "holds your words",
+    "opening": "its first lines fit", "told_lexical": "holds your words", "code": "holds your words",
     "chunk_lexical": "holds your words", "chunk_dense": "close in meaning",
     "chunk_deep": "close in meaning", "own": "close in meaning",
+    "told_dense": "close in meaning", "told_path": "you name its path",
+    "told_frame": "a line of your stack trace", "told_name": "you name it",
 }  # fmt: skip
 """Features of the ranking, or what their names begin with, as a reader would say it."""
-_MOST_REASONS = 3
+_MOST_REASONS = 3  # a line, also on a phone; the rest counts for little
 
 
 def describe_reasons(hit: Hit) -> tuple[str, ...]:
@@ -205,7 +207,7 @@ def mark_words(text: str, find: Finder) -> Markup:
     return _mark_tokens([Token("", text)], join_parts(text, find(text)))
 
 
-def _show_code(match: Match) -> Markup:
+def _show_code(match: ShownMatch) -> Markup:
     view = match.href.partition("#")[0]
     lines = [
         tag("span", tag("a", row.number, href=f"{view}#L{row.number}", tabindex="-1",
@@ -219,7 +221,7 @@ def _show_code(match: Match) -> Markup:
 # --- groups ---
 
 
-def _show_match(match: Match) -> Markup:
+def _show_match(match: ShownMatch) -> Markup:
     names = match.symbol.split(" > " if " " in match.symbol else ".")
     steps = [tag("span", step) for step in names if step]
     trail = join(chain.from_iterable((tag("i", "›", aria_hidden="true"), step) for step in steps))

@@ -8,25 +8,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sonde.app import App
-from sonde.everything import EVERYWHERE, KINDS
 from sonde.projects.lines import find_changed_hits, present_hit
 from sonde.projects.literal import EXACT
 from sonde.projects.pages import MatchPage, PageMode, PageRequest, PageView, open_match_page
 from sonde.runtime.work import Work
-from sonde.searching.query_language import Condition, kind_of_file, parse_query
+from sonde.searching.query_language import QueryCondition, kind_of_file, parse_query
 from sonde.text.highlight import Finder, find_query_words
 from sonde.text.syntax_highlighting import highlight_code
 from sonde.tools.code import search_by_path
-from sonde.tools.research import search
 from sonde.types import Hit
-from sonde.web.pages.html import link_file, link_to
+from sonde.web.pages.html import link_file
 from sonde.web.results.facets import show_facets
 from sonde.web.results.groups import (
     FileGroup,
-    Match,
     ResultPage,
     Row,
     SearchForm,
+    ShownMatch,
     describe_reasons,
     link_hit,
     number_rows,
@@ -36,28 +34,24 @@ _PAGE_FILES = 12
 """Files of a page: a few screens, and quick enough to show while one types."""
 _BEST = 40
 """Passages of code, and of docs, that are ranked: more than anybody reads."""
-_PAGE_SIZE = 20  # entries of a page
-_PATHS_PAGE_SIZE = 100
+_PATHS_PAGE_SIZE = 100  # paths are short: a few screens
 _MAX_PATHS = 1000  # a glob that matches more is too wide to read through
 _SNIPPET_CHARS = 600  # of each match: about twelve lines
 _MOST_MATCHES, _MOST_LINES = 10, 60  # of a file that are shown at all, folded or not
-_NOTES = 3  # entries of personal knowledge beside files
-_ANSWER_TOKENS = 12_000  # enough for a page of excerpts
+_NOTES_AT = 3  # files before the notes: what a query is about is more often code
 _GLOB_CHARS = frozenset("*?[{")
-_KNOWLEDGE = tuple(source for source in EVERYWHERE if source not in KINDS)
-_TAB_CONDITIONS: Mapping[str, tuple[Condition, ...]] = {
-    "code": (Condition("kind", "code"), Condition("kind", "config")),
-    "docs": (Condition("kind", "docs"),),
+_TAB_CONDITIONS: Mapping[str, tuple[QueryCondition, ...]] = {
+    "code": (QueryCondition("kind", "code"), QueryCondition("kind", "config")),
+    "docs": (QueryCondition("kind", "docs"),),
 }
 
 
-def find_matches(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    """Passages, best first, or lines by path; by file, with facets."""
+def find_hits(
+    app: App, asked: SearchForm, work: Work, notes: Sequence[FileGroup] = ()
+) -> ResultPage:
+    """Passages, best first, or lines by path; by file, with facets. Notes go among the first."""
     began = time.perf_counter()
     query = parse_query(asked.query)
-    wanted = [one.value for one in query.conditions if one.field == "kind" and not one.negated]
-    if wanted == ["notes"] and asked.tab == "all":
-        return find_knowledge(app, asked, work)
     is_lines = asked.tab == "lines"
     request = _make_request(asked)
     page = open_match_page(
@@ -76,14 +70,11 @@ def find_matches(app: App, asked: SearchForm, work: Work) -> ResultPage:
     )
     several = len({hit.project for hit in hits}) > 1
     groups = [_make_group(group, show, most, name_project=several) for group in shown]
-    notes: Sequence[FileGroup] = ()
-    if asked.tab == "all" and not asked.cursor and not query.conditions:
-        notes = find_knowledge(app, asked, work, limit=_NOTES).groups
     after = page.offset + _PAGE_FILES
     more = app.workspace.results.cursor_at(page.results, after) if after < len(files) else None
     ranking = page.ranking
     return ResultPage(
-        [*groups[:_NOTES], *notes, *groups[_NOTES:]], len(hits), len(files), {"cursor": more},
+        [*groups[:_NOTES_AT], *notes, *groups[_NOTES_AT:]], len(hits), len(files), {"cursor": more},
         ranking.note, ranking.freshness, round((time.perf_counter() - began) * 1000),
         "line" if is_lines else "match", ranking.is_capped,
         show_facets(asked, hits, len(notes)) if hits else None,
@@ -132,13 +123,13 @@ class _PassageView:
     changed: Collection[tuple[str, str]]
     find: Finder
 
-    def __call__(self, hit: Hit) -> Match:
+    def __call__(self, hit: Hit) -> ShownMatch:
         moved = (hit.project, hit.path) in self.changed
         question = self.page.question
         assert question is not None
         shown = present_hit(self.app.workspace, question, hit, _SNIPPET_CHARS, moved=moved)
         rows = number_rows(shown, hit, self.find) if shown.text else []
-        return Match(rows, link_hit(shown), shown.symbol, describe_reasons(shown), shown.stale)
+        return ShownMatch(rows, link_hit(shown), shown.symbol, describe_reasons(shown), shown.stale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +138,15 @@ class _LineView:
 
     page: MatchPage
 
-    def __call__(self, hit: Hit) -> Match:
+    def __call__(self, hit: Hit) -> ShownMatch:
         shown = self.page.present(hit, _SNIPPET_CHARS)
         line, spans = shown.hit, shown.columns if not shown.is_clipped else ()
         tokens = highlight_code(line.text.removesuffix("\r"), line.language)[0]
-        return Match([Row(line.start_line, tokens, spans)], link_hit(line), stale=line.stale)
+        return ShownMatch([Row(line.start_line, tokens, spans)], link_hit(line), stale=line.stale)
 
 
 def _make_group(
-    hits: Sequence[Hit], show: Callable[[Hit], Match], most: int, *, name_project: bool
+    hits: Sequence[Hit], show: Callable[[Hit], ShownMatch], most: int, *, name_project: bool
 ) -> FileGroup:
     first = hits[0]
     matches = [show(hit) for hit in hits[:most]]
@@ -178,20 +169,3 @@ def find_paths(app: App, asked: SearchForm, work: Work) -> ResultPage:
     total = answer["totalMatches"]
     more = {"offset": limit if limit < min(total, _MAX_PATHS) else None}
     return ResultPage(groups, total, more=more, noun="file")
-
-
-def find_knowledge(
-    app: App, asked: SearchForm, work: Work, *, limit: int = _PAGE_SIZE
-) -> ResultPage:
-    """Entries of personal knowledge."""
-    answer = search(
-        app, parse_query(asked.query).text, limit, asked.offset, _KNOWLEDGE, dedupe=False,
-        max_tokens=_ANSWER_TOKENS, work=work,
-    )  # fmt: skip
-    groups = [
-        FileGroup(each["title"] or each["uri"], link_to("/entry", uri=each["uri"]), "notes",
-                  language=each["source"], excerpt=each["snippet"] or "")
-        for each in answer["results"]
-    ]  # fmt: skip
-    total = answer["total_estimated"] or len(groups)
-    return ResultPage(groups, total, more={"offset": answer["next_offset"]}, noun="result")
