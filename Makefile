@@ -33,9 +33,9 @@ docs: $(STAMP) ## Write the tool reference, the picture of the floors, the lists
 	$(BIN)/python scripts/architecture.py
 	$(BIN)/python scripts/rows.py
 
-pictures: $(STAMP) ## Record the terminal session of the README, and take pictures of the page
+pictures: $(STAMP) ## Record the terminal session of the README, and take pictures of the pages (needs chromium)
 	$(BIN)/python scripts/recording.py
-	$(BIN)/python scripts/screenshots.py
+	$(BIN)/python scripts/pictures.py
 
 test: check ## Everything that CI runs
 	$(BIN)/python scripts/reference.py --check
