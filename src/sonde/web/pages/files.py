@@ -1,11 +1,9 @@
-"""The pages of one thing: a file with numbered lines, a file of a disk, a knowledge entry."""
+"""The pages of one thing: a file of a disk, a knowledge entry."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from sonde.app import App
 from sonde.disk.listing import NodeDetail, inspect_node, preview_file
@@ -15,83 +13,12 @@ from sonde.errors import SondeError
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk.filters import KINDS
-from sonde.tools.code import FileParam, read_file_text
 from sonde.tools.disk import IndexParam, NodeParam
 from sonde.tools.research import fetch
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.tools.shapes.shell import show_epoch, show_permissions
 from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, show_size, tag
-
-_PAGE_LINES = 3_000  # more lines make a browser slow to lay out the page
-_LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
-
-
-def show_file(
-    app: App,
-    path: FileParam,
-    project: Annotated[str | None, Param("Folder of the project", max_length=4096)] = None,
-    lines: Annotated[str, Param("To highlight, such as '10-40'", max_length=20)] = "",
-    page: Annotated[int | None, Param("Of a long file", minimum=1, maximum=1_000_000)] = None,
-    *,
-    work: Work,
-) -> Content:
-    """A file as it is on disk, under the same policy as searches."""
-    content = read_file_text(app, path, None, project, work=work)
-    text = str(content.body)
-    found = _LINES.fullmatch(lines)
-    first = int(found[1]) if found else 0
-    last = max(int(found[2] or first), first) if found else 0
-    rows = text.removesuffix("\n").split("\n") if text else []
-    number = page or max(first - 1, 0) // _PAGE_LINES + 1
-    start = min((number - 1) * _PAGE_LINES, max(len(rows) - 1, 0) // _PAGE_LINES * _PAGE_LINES)
-    shown = rows[start : start + _PAGE_LINES]
-    *folders, name = path.split("/")
-    head = tag(
-        "div",
-        tag("h1", [[tag("span", folder, class_="folder"), "/"] for folder in folders],
-            tag("span", name, class_="name")),
-        tag("p",
-            f"{len(rows):,} {'line' if len(rows) == 1 else 'lines'}",
-            tag("a", "Raw", href=link_to(
-                f"/api/files/{quote(path, safe='/', errors='surrogateescape')}", project=project)),
-            tag("a", "Search in this folder",
-                href=link_to("/", project=project, path="/".join(folders))),
-            class_="facts"),
-        class_="head",
-    )  # fmt: skip
-    body = _show_lines(shown, start, first, last) if rows else show_note("The file is empty")
-    ways = _show_pages(path, project, start, len(rows)) if len(rows) > _PAGE_LINES else None
-    return frame(name, "", head, ways, body, ways, kind="file")
-
-
-def _show_lines(rows: Sequence[str], start: int, first: int, last: int) -> Markup:
-    lines = [
-        tag("span",
-            tag("a", at, href=f"#L{at}", aria_label=f"Line {at}", tabindex="-1"),
-            tag("span", row.removesuffix("\r")), "\n",
-            id=f"L{at}", class_="on" if first <= at <= last else None)
-        for at, row in enumerate(rows, start + 1)
-    ]  # fmt: skip
-    return tag("pre", tag("code", lines), class_="code whole", tabindex="0",
-               role="region", aria_label="Contents")  # fmt: skip
-
-
-def _show_pages(path: str, project: str | None, start: int, total: int) -> Markup:
-    number = start // _PAGE_LINES + 1
-
-    def way(page: int, text: str) -> Markup:
-        return tag("a", text, href=link_to("/view", project=project, path=path, page=page))
-
-    end = min(start + _PAGE_LINES, total)
-    return tag(
-        "nav",
-        way(number - 1, "Lines before") if start else None,
-        tag("span", f"{start + 1:,}–{end:,} of {total:,}"),
-        way(number + 1, "Lines after") if end < total else None,
-        class_="ways",
-        aria_label="Parts of the file",
-    )
 
 
 def show_entry_page(

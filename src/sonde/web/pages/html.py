@@ -24,7 +24,7 @@ _VOID_ELEMENTS = frozenset({"input", "link", "meta", "br", "hr", "img"})
 
 
 class Markup(str):
-    """Text that is HTML already; only this module makes it."""
+    """Text that is HTML already; only this module makes it, and `viewer.rendering` of sanitised."""
 
     __slots__ = ()
 
@@ -97,6 +97,7 @@ STATIC = {
 _ASSETS: Mapping[str, Sequence[str]] = {
     "search": ("search",),
     "file": ("viewer",),
+    "names-page": ("viewer",),
     "entry": ("viewer",),
     "projects": ("jobs",),
     "disk": ("disk", "jobs"),

@@ -14,13 +14,17 @@ from sonde.web.application import Pages, Parts
 from sonde.web.downloads import add_file_routes
 from sonde.web.pages import disk, projects, queries, search, sets
 from sonde.web.pages.endpoints import add_login, serve_form, serve_page
-from sonde.web.pages.files import show_entry_page, show_file, show_node_page
+from sonde.web.pages.files import show_entry_page, show_node_page
 from sonde.web.pages.html import STATIC
+from sonde.web.viewer.names import show_names
+from sonde.web.viewer.page import send_original, show_file
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_PAGES: Mapping[str, Callable[..., Content]] = {
+_PAGES: Mapping[str, Callable[..., Content | Response]] = {
     "/": search.show_search,
     "/view": show_file,
+    "/original": send_original,
+    "/names": show_names,
     "/entry": show_entry_page,
     "/projects": projects.show_projects,
     "/project": projects.show_project,

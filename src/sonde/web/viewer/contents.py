@@ -45,7 +45,7 @@ class FolderItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class ProjectFolder:
     """A folder of a project, folders first."""
 
     path: str
@@ -78,7 +78,7 @@ def is_folder(project: Project, path: str) -> bool:
     return isinstance(verdict, Skipped) and verdict.reason == "folder"
 
 
-def list_items(project: Project, path: str) -> Folder:
+def list_items(project: Project, path: str) -> ProjectFolder:
     """The entries of a folder that searches may read, and pictures and PDFs."""
     inside = f"{path.strip('/')}/" if path.strip("/") else ""
     source, below = project.tree.locate(inside)
@@ -91,7 +91,9 @@ def list_items(project: Project, path: str) -> Folder:
             folder = skipped == "folder"
             items.append(FolderItem(each.name, found, folder, each.size, each.mtime_ms))
     items.sort(key=lambda item: (not item.is_folder, item.name.lower(), item.name))
-    return Folder(inside.rstrip("/"), tuple(items[:_MAX_ENTRIES]), max(len(items) - _MAX_ENTRIES, 0))
+    return ProjectFolder(
+        inside.rstrip("/"), tuple(items[:_MAX_ENTRIES]), max(len(items) - _MAX_ENTRIES, 0)
+    )
 
 
 def read_original(project: Project, path: str) -> tuple[bytes, str]:

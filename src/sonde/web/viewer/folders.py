@@ -9,7 +9,7 @@ from sonde.text.languages import language_of
 from sonde.tools.shapes.shell import show_epoch
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, link_to, show_icon, show_rows, tag
-from sonde.web.viewer.contents import PICTURES, Folder, FolderItem, ending_of, list_items
+from sonde.web.viewer.contents import PICTURES, FolderItem, ProjectFolder, ending_of, list_items
 
 _ICONS = {"code": "file-code", "docs": "file-text", "data": "file-cog"}
 
@@ -19,7 +19,7 @@ def link_path(project: str, path: str, **more: object) -> str:
     return link_to("/view", project=project, path=path or "/", **more)
 
 
-def show_crumbs(project: str, path: str) -> Markup:
+def show_path_links(project: str, path: str) -> Markup:
     """The project, the folders and the name, each but the last a link."""
     names = [each for each in path.split("/") if each]
     steps = [(html.name_folder(project), ""), *(
@@ -42,7 +42,7 @@ def choose_icon(item: FolderItem) -> str:
     return _ICONS.get(language_of(item.path).kind, "file")
 
 
-def show_tree(project: Project, path: str) -> Markup:
+def show_files(project: Project, path: str) -> Markup:
     """Every folder on the way to a path, opened; the rest is fetched when it is opened."""
     root, names = str(project.root), [each for each in path.split("/") if each]
     above = ["/".join(names[:count]) for count in range(len(names))]
@@ -53,7 +53,7 @@ def show_tree(project: Project, path: str) -> Markup:
 
 
 def show_branch(
-    project: str, folder: Folder, here: str, inner: Markup | None = None
+    project: str, folder: ProjectFolder, here: str, inner: Markup | None = None
 ) -> Markup:
     """The entries of a folder; the one on the way to `here` holds `inner`."""
     rows = [_show_item(project, item, here, inner) for item in folder.items]
@@ -77,7 +77,7 @@ def _show_item(project: str, item: FolderItem, here: str, inner: Markup | None) 
     )  # fmt: skip
 
 
-def show_listing(project: str, folder: Folder) -> Markup:
+def show_listing(project: str, folder: ProjectFolder) -> Markup:
     """A folder as a table of its entries."""
     if not folder.items:
         return html.show_note("Nothing here can be shown")

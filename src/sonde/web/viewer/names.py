@@ -32,7 +32,7 @@ def show_names(
     """The definitions of a name and the lines that hold it as a whole word."""
     place = find_readable(app, project)
     root, name = str(place.root), name.strip()
-    definitions = find_definitions(app, root, name)
+    definitions = find_named_symbols(app, root, name)
     found = grep(
         app, name, fixed_string=True, whole_word=True, limit=_MAX_USES, project=root, work=work
     )
@@ -63,7 +63,7 @@ def show_names(
     return frame(name, "", head, body, kind="names-page")
 
 
-def find_definitions(app: App, project: str, name: str) -> list[tuple[str, Symbol]]:
+def find_named_symbols(app: App, project: str, name: str) -> list[tuple[str, Symbol]]:
     """The symbols with this name, qualified or not, those spelled alike first."""
     place, last = find_readable(app, project), name.rpartition(".")[2]
     if not place.is_indexed():

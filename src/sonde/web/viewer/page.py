@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 from urllib.parse import quote
 
@@ -21,54 +21,33 @@ from sonde.text.syntax_highlighting import highlight_code
 from sonde.tools.code import read_file_text
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
-from sonde.types import LOCAL, Symbol
 from sonde.web.pages import html
-from sonde.web.pages.html import Markup, frame, join, link_to, show_icon, show_note, show_tokens, tag
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    join,
+    link_to,
+    show_icon,
+    show_note,
+    show_tokens,
+    tag,
+)
 from sonde.web.viewer import contents
 from sonde.web.viewer.folders import (
-    link_path,
     show_branch,
-    show_crumbs,
+    show_files,
     show_listing,
-    show_tree,
+    show_path_links,
 )
-from sonde.web.viewer.rendering import Place, render_markdown, render_notebook
+from sonde.web.viewer.panels import PAGE_LINES, FileView, show_editors, show_outline
+from sonde.web.viewer.rendering import DocumentPlace, render_markdown, render_notebook
 
-PAGE_LINES = 3_000  # more lines make a browser slow to lay out the page
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
-_MAX_OUTLINE = 2_000  # definitions of a page: beyond it the list is longer than the code
 _SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 _README = re.compile(r"readme(?:\.(?:md|markdown|txt))?", re.IGNORECASE)
 
-EDITORS = {
-    "vscode": ("VS Code", "vscode://file{path}:{line}"),
-    "cursor": ("Cursor", "cursor://file{path}:{line}"),
-    "jetbrains": ("JetBrains", "jetbrains://idea/navigate/reference?project={project}"
-                  "&path={inside}:{line}"),
-    "zed": ("Zed", "zed://file{path}:{line}"),
-}  # fmt: skip
-"""Editors by their name in the setting `editor`: title, and the address that opens a file."""
-
 ProjectParam = Annotated[str | None, Param("Folder of the project", max_length=4096)]
 PathParam = Annotated[str, Param("Path of a file or folder; / is the root", max_length=4096)]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What of a file is to be shown."""
-
-    project: str
-    path: str
-    first: int = 0
-    last: int = 0
-    find: str = ""
-    source: bool = False
-
-    def link(self, **changes: object) -> str:
-        """The address of the same file with some arguments changed."""
-        lines = f"{self.first}-{self.last}" if self.last > self.first else self.first or ""
-        kept = {"find": self.find, "view": "source" if self.source else "", "lines": lines}
-        return link_path(self.project, self.path, **(kept | changes))
 
 
 def show_file(
@@ -95,7 +74,7 @@ def show_file(
     found = _LINES.fullmatch(lines)
     first = int(found[1]) if found else 0
     last = max(int(found[2] or first), first) if found else 0
-    asked = Request(root, path, first, last, find.strip(), view == "source")
+    asked = FileView(root, path, first, last, find.strip(), view == "source")
     if contents.is_original(path) and not (asked.source and contents.ending_of(path) == "svg"):
         return _show_original(app, place, asked)
     text = str(read_file_text(app, path, None, root, work=work).body)
@@ -114,18 +93,18 @@ def show_file(
     facts = [count_of(len(rows), "line"), html.show_size(len(text.encode("utf-8", "replace"))),
              language_of(path).name]  # fmt: skip
     head = _show_head(app, place, asked, facts, _can_render(path), rows)
-    outline = _show_outline(asked, symbols, is_rendered=rendered is not None)
+    outline = show_outline(asked, symbols, is_rendered=rendered is not None)
     note = tag("p", moved, class_="summary") if moved else None
     return _lay_out(place, asked, head, join([note, body]), outline)
 
 
 def _lay_out(
-    place: Project, asked: Request, head: Markup, body: Markup, outline: Markup | None = None
+    place: Project, asked: FileView, head: Markup, body: Markup, outline: Markup | None = None
 ) -> Content:
     """The head and the body between the tree and the outline."""
     names = tag("section", id="names", class_="panel names", hidden=True, tabindex="-1",
                 aria_label="Definitions and uses")  # fmt: skip
-    tree = tag("nav", tag("h2", show_icon("folder-tree"), "Files"), show_tree(place, asked.path),
+    tree = tag("nav", tag("h2", show_icon("folder-tree"), "Files"), show_files(place, asked.path),
                id="files", class_="panel tree", aria_label="Files", tabindex="-1")  # fmt: skip
     side = tag("aside", names, outline, class_="side", aria_label="Names")
     inner = tag("div", tag("div", head, body, class_="whole-file"), side, tree, class_="viewer",
@@ -133,7 +112,7 @@ def _lay_out(
     return frame(asked.path.rpartition("/")[2], "", inner, kind="file")
 
 
-def _find_start(asked: Request, page: int | None, total: int) -> int:
+def _find_start(asked: FileView, page: int | None, total: int) -> int:
     """The first line of the page to show, counted from 0."""
     number = page or max(asked.first - 1, 0) // PAGE_LINES + 1
     return min((number - 1) * PAGE_LINES, max(total - 1, 0) // PAGE_LINES * PAGE_LINES)
@@ -144,7 +123,7 @@ def checksum(line: str) -> str:
     return f"{zlib.crc32(line.strip().encode('utf-8', 'replace')):08x}"
 
 
-def _follow_line(asked: Request, rows: Sequence[str], at: str) -> tuple[Request, str]:
+def _follow_line(asked: FileView, rows: Sequence[str], at: str) -> tuple[FileView, str]:
     """The lines of a permanent link where they are now, and a note if they moved or are gone."""
     first = asked.first
     if not at or not first or (first <= len(rows) and checksum(rows[first - 1]) == at):
@@ -168,8 +147,8 @@ def show_block(text: str, language: str) -> Markup:
     return join([show_tokens(line), "\n"] for line in lines)
 
 
-def _render(asked: Request, text: str) -> Markup | None:
-    place, name = Place(asked.project, asked.path), language_of(asked.path).name
+def _render(asked: FileView, text: str) -> Markup | None:
+    place, name = DocumentPlace(asked.project, asked.path), language_of(asked.path).name
     if name == "markdown":
         return render_markdown(text, place, show_block, (asked.first, asked.last))
     if name == "jupyter" and not asked.first:
@@ -177,7 +156,7 @@ def _render(asked: Request, text: str) -> Markup | None:
     return None
 
 
-def _show_lines(asked: Request, rows: Sequence[str], start: int) -> Markup:
+def _show_lines(asked: FileView, rows: Sequence[str], start: int) -> Markup:
     """A page of numbered lines, highlighted as part of the whole file."""
     pattern = re.compile(re.escape(asked.find), re.IGNORECASE) if asked.find else None
     coloured = highlight_code("\n".join(rows), language_of(asked.path).name)
@@ -202,7 +181,7 @@ def _mark(line: str, pattern: re.Pattern[str]) -> Markup:
     return join([*parts, line[end:].removesuffix("\r")])
 
 
-def _show_pages(asked: Request, start: int, total: int) -> Markup | None:
+def _show_pages(asked: FileView, start: int, total: int) -> Markup | None:
     if total <= PAGE_LINES:
         return None
     number, end = start // PAGE_LINES + 1, min(start + PAGE_LINES, total)
@@ -221,7 +200,7 @@ def _show_pages(asked: Request, start: int, total: int) -> Markup | None:
 
 
 def _show_head(
-    app: App, place: Project, asked: Request, facts: Sequence[str], renders: bool,
+    app: App, place: Project, asked: FileView, facts: Sequence[str], renders: bool,
     rows: Sequence[str] = (),
 ) -> Markup:  # fmt: skip
     """Where the file is, and what can be done with it."""
@@ -245,7 +224,7 @@ def _show_head(
             data_copy=asked.path, title="Copy the path (c)"),
         tag("a", show_icon("link"), tag("span", "Permalink"), href=permanent, class_="tool",
             data_permalink=True, title="A link that follows these lines (y)"),
-        _show_editors(app, place, asked),
+        show_editors(app, place, asked),
         tag("a", show_icon("download" if is_bytes else "code"), tag("span", "Raw"), href=raw,
             class_="tool", title="The bytes alone (w)", data_raw=True),
         tag("a", show_icon("search"), tag("span", "Search here"), class_="tool",
@@ -253,7 +232,7 @@ def _show_head(
     ]  # fmt: skip
     return tag(
         "div",
-        tag("div", show_crumbs(asked.project, asked.path),
+        tag("div", show_path_links(asked.project, asked.path),
             tag("p", [tag("span", each) for each in facts],
                 tag("span", class_="place", data_results=True, hidden=True),
                 tag("a", "Outline", href="#outline", class_="jump"),
@@ -264,7 +243,7 @@ def _show_head(
     )  # fmt: skip
 
 
-def _show_find(asked: Request) -> Markup:
+def _show_find(asked: FileView) -> Markup:
     kept = {"project": asked.project, "path": asked.path}
     return tag(
         "form",
@@ -277,61 +256,7 @@ def _show_find(asked: Request) -> Markup:
     )  # fmt: skip
 
 
-def _show_editors(app: App, place: Project, asked: Request) -> Markup | None:
-    """Links that open the file in an editor on this machine; only its own user has one there."""
-    chosen = app.workspace.editor
-    if app.workspace.reach.user != LOCAL or chosen == "none":
-        return None
-    source, below = place.tree.locate(asked.path)
-    facts = {
-        "path": quote(str(source.root / below)), "project": quote(source.root.name),
-        "inside": quote(below), "line": asked.first or 1,
-    }  # fmt: skip
-    links = {name: pattern.format(**facts) for name, (_, pattern) in EDITORS.items()}
-    if chosen not in EDITORS:
-        links[chosen] = chosen.format(**facts)
-    order = sorted(links, key=lambda name: name != chosen)
-    items = [
-        tag("a", "Open in ", EDITORS[name][0] if name in EDITORS else "your editor",
-            href=links[name], data_editor=name)
-        for name in order
-    ]  # fmt: skip
-    return tag("details", tag("summary", show_icon("square-pen"), tag("span", "Open in…"),
-                              class_="tool", title="Open in an editor (e)"),
-               tag("div", items), class_="menu editors")  # fmt: skip
-
-
-def _show_outline(asked: Request, symbols: Sequence[Symbol], *, is_rendered: bool) -> Markup | None:
-    """The definitions of a file, nested as they are, each with a link to its uses."""
-    if not symbols:
-        return None
-    rows = []
-    open_: list[Symbol] = []
-    for symbol in symbols[:_MAX_OUTLINE]:
-        while open_ and not open_[-1].start_line <= symbol.line <= open_[-1].end_line:
-            open_.pop()
-        page = (symbol.line - 1) // PAGE_LINES + 1
-        near = page == _find_start(asked, None, symbol.line) // PAGE_LINES + 1
-        lines = asked.link(lines=symbol.line, view="source") if is_rendered else ""
-        other = "" if near else asked.link(page=page, lines=None)
-        name = symbol.name.rpartition(".")[2] if open_ else symbol.name
-        uses = symbol.kind not in ("section", "key")
-        rows.append(tag(
-            "li",
-            tag("a", tag("i", class_=f"sym {symbol.kind}", aria_hidden="true"),
-                tag("span", name), href=f"{lines or other}#L{symbol.line}", title=symbol.name,
-                data_line=symbol.line),
-            tag("a", "uses", class_="uses", aria_label=f"Uses of {symbol.name}",
-                href=link_to("/names", project=asked.project, name=name.rpartition(".")[2]))
-            if uses else None,
-            style=f"--depth:{min(len(open_), 6)}",
-        ))  # fmt: skip
-        open_.append(symbol)
-    return tag("nav", tag("h2", show_icon("list-tree"), "Outline"), tag("ul", rows), id="outline",
-               class_="panel outline", aria_label="Outline", tabindex="-1")  # fmt: skip
-
-
-def _show_original(app: App, place: Project, asked: Request) -> Content:
+def _show_original(app: App, place: Project, asked: FileView) -> Content:
     """A picture, or the text of a PDF."""
     address = link_to("/original", project=asked.project, path=asked.path)
     data, mime = contents.read_original(place, asked.path)
@@ -353,9 +278,9 @@ def _show_original(app: App, place: Project, asked: Request) -> Content:
     return _lay_out(place, asked, _show_head(app, place, asked, facts, renders), body)
 
 
-def _show_folder(app: App, place: Project, folder: contents.Folder, work: Work) -> Content:
+def _show_folder(app: App, place: Project, folder: contents.ProjectFolder, work: Work) -> Content:
     """A folder: its entries, and its README."""
-    asked = Request(str(place.root), folder.path)
+    asked = FileView(str(place.root), folder.path)
     readme = next((item for item in folder.items if _README.fullmatch(item.name)), None)
     about: Markup | None = None
     if readme:
@@ -365,7 +290,7 @@ def _show_folder(app: App, place: Project, folder: contents.Folder, work: Work) 
     search = link_to("/", project=asked.project, path=folder.path)
     head = tag(
         "div",
-        tag("div", show_crumbs(asked.project, folder.path),
+        tag("div", show_path_links(asked.project, folder.path),
             tag("p", tag("span", count_of(len(folder.items), "entry").replace("entrys", "entries")),
                 class_="facts"), class_="where"),
         tag("div", tag("a", show_icon("search"), tag("span", "Search here"), href=search,
@@ -375,7 +300,9 @@ def _show_folder(app: App, place: Project, folder: contents.Folder, work: Work) 
     return _lay_out(place, asked, head, join([show_listing(asked.project, folder), about]))
 
 
-def send_original(app: App, path: PathParam, project: ProjectParam = None, *, work: Work) -> Response:
+def send_original(
+    app: App, path: PathParam, project: ProjectParam = None, *, work: Work
+) -> Response:
     """The bytes of a picture or a PDF, in a sandbox: a picture may hold scripts."""
     del work
     data, mime = contents.read_original(contents.find_readable(app, project), path)

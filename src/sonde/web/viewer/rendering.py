@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -27,9 +28,10 @@ CodeShower = Callable[[str, str], Markup]
 """`(text, language)` -> the lines of a block of code, highlighted."""
 
 _TAGS = frozenset(
-    "a abbr b blockquote br caption cite code col colgroup dd del details dfn div dl dt em figcaption "
-    "figure h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p picture pre q rp rt ruby s samp small "
-    "span strike strong sub summary sup table tbody td tfoot th thead tr tt u ul var wbr".split()
+    "a abbr b blockquote br caption cite code col colgroup dd del details dfn div dl dt em "
+    "figcaption figure h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p picture pre q rp rt ruby s "
+    "samp small span strike strong sub summary sup table tbody td tfoot th thead tr tt u ul var "
+    "wbr".split()
 )
 _ATTRIBUTES = {
     "*": {"id", "title", "dir", "lang", "class"},
@@ -48,13 +50,14 @@ _CLASS = re.compile(r"(?:c-[a-z]+|task|on|meta)")
 _TASK = re.compile(r"\[([ xX])\]\s+")
 _HEADING = re.compile(r"[^\w\- ]+")
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_NAMELESS = re.compile(r"<img (?![^>]*\balt=)")
 _WEB_SCHEMES = {"http", "https", "mailto"}
 _DATA_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+")
 _MAX_CELLS = 2_000  # a notebook with more is generated, and too long to read
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentPlace:
     """Where a document lies: its links and pictures are relative to it."""
 
     project: str
@@ -92,7 +95,7 @@ def _load_markdown() -> MarkdownIt:
 
 
 def render_markdown(
-    text: str, place: Place, show_code: CodeShower, on: tuple[int, int] = (0, 0)
+    text: str, place: DocumentPlace, show_code: CodeShower, on: tuple[int, int] = (0, 0)
 ) -> Markup:
     """A document; the blocks with the lines `on` are marked, and the first is named `L<line>`."""
     ours = secrets.token_hex(8)  # no document can guess it, so every id that has it is ours
@@ -145,13 +148,18 @@ def _mark_lines(tokens: Sequence[Token], on: tuple[int, int], skipped: int, ours
 def _name_headings(tokens: Sequence[Token], ours: str) -> None:
     """Ids as other viewers make them, so that links within a document work."""
     seen: dict[str, int] = {}
-    for opening, inner in zip(tokens, tokens[1:], strict=False):
+    for opening, inner in pairwise(tokens):
         if opening.type != "heading_open" or opening.attrGet("id"):
             continue
         plain = "".join(each.content for each in inner.children or () if each.type != "html_inline")
-        slug = _HEADING.sub("", plain.strip().lower()).replace(" ", "-") or "section"
-        count = seen[slug] = seen.get(slug, 0) + 1
-        opening.attrSet("id", f"{ours}{slug}" + (f"-{count - 1}" if count > 1 else ""))
+        opening.attrSet("id", ours + name_heading(plain, seen))
+
+
+def name_heading(title: str, seen: dict[str, int]) -> str:
+    """The id of a heading; `seen` counts those of the document."""
+    slug = _HEADING.sub("", title.strip().lower()).replace(" ", "-") or "section"
+    count = seen[slug] = seen.get(slug, 0) + 1
+    return f"{slug}-{count - 1}" if count > 1 else slug
 
 
 def _mark_tasks(tokens: Sequence[Token]) -> None:
@@ -164,10 +172,10 @@ def _mark_tasks(tokens: Sequence[Token]) -> None:
             first.content = f"{'☐' if found[1] == ' ' else '☑'} {first.content[found.end() :]}"
 
 
-def _sanitise(html: str, place: Place, ours: str = "") -> str:
+def _sanitise(html: str, place: DocumentPlace, ours: str = "") -> str:
     import nh3
 
-    def keep(element: str, attribute: str, value: str) -> str | None:
+    def keep(_element: str, attribute: str, value: str) -> str | None:
         if attribute == "id":
             return value.removeprefix(ours) if ours and value.startswith(ours) else None
         if attribute == "class":
@@ -176,7 +184,7 @@ def _sanitise(html: str, place: Place, ours: str = "") -> str:
             return _keep_picture(value, place)
         return _keep_link(value, place) if attribute == "href" else value
 
-    return nh3.clean(
+    clean = nh3.clean(
         html,
         tags=set(_TAGS),
         clean_content_tags={"script", "style", "title", "textarea", "noscript", "svg", "math"},
@@ -185,23 +193,24 @@ def _sanitise(html: str, place: Place, ours: str = "") -> str:
         url_schemes={*_WEB_SCHEMES, "data"},
         link_rel="noopener noreferrer nofollow",
     )
+    return _NAMELESS.sub('<img alt="" ', clean)
 
 
-def _keep_link(value: str, place: Place) -> str | None:
+def _keep_link(value: str, place: DocumentPlace) -> str | None:
     parts = urlsplit(value)
     if parts.scheme or parts.netloc:
         return value if parts.scheme in _WEB_SCHEMES else None
     return place.link(value)
 
 
-def _keep_picture(value: str, place: Place) -> str | None:
+def _keep_picture(value: str, place: DocumentPlace) -> str | None:
     if _DATA_PICTURE.fullmatch(value):
         return value
     parts = urlsplit(value)
     return None if parts.scheme or parts.netloc else place.link_picture(value)
 
 
-def render_notebook(text: str, place: Place, show_code: CodeShower) -> Markup | None:
+def render_notebook(text: str, place: DocumentPlace, show_code: CodeShower) -> Markup | None:
     """The cells of a Jupyter notebook with their outputs; None if the text is none."""
     try:
         book = json.loads(text)
@@ -218,7 +227,7 @@ def render_notebook(text: str, place: Place, show_code: CodeShower) -> Markup | 
     return tag("div", shown, class_="notebook")
 
 
-def _show_cell(cell: Json, language: str, place: Place, show_code: CodeShower) -> Markup:
+def _show_cell(cell: Json, language: str, place: DocumentPlace, show_code: CodeShower) -> Markup:
     source = _join(cell.get("source"))
     if cell.get("cell_type") == "markdown":
         return tag("div", render_markdown(source, place, show_code), class_="cell prose")
@@ -227,13 +236,13 @@ def _show_cell(cell: Json, language: str, place: Place, show_code: CodeShower) -
     return tag(
         "div",
         tag("span", f"[{number if isinstance(number, int) else ' '}]", class_="count"),
-        tag("pre", tag("code", show_code(source, language)), class_="code", tabindex="0"),
+        tag("pre", tag("code", show_code(source, language)), class_="source", tabindex="0"),
         [_show_output(each, place) for each in outputs],
         class_="cell",
     )
 
 
-def _show_output(output: Json, place: Place) -> Markup | None:
+def _show_output(output: Json, place: DocumentPlace) -> Markup | None:
     """An output as its best form: a picture, sanitised HTML, or text."""
     if "text" in output:
         return tag("pre", _join(output["text"]), class_="output", tabindex="0")
