@@ -39,9 +39,10 @@ def wait_for_job(server: Server, job: str) -> None:
     assert b"event: end" in server.ask(f"/api/jobs/{job}/events")[2]
 
 
-def test_the_beginning_asks_for_a_question(site):
+def test_the_beginning_shows_the_projects(site):
     page = open_page(site[0], "/")
-    assert "Ask, and read the lines that answer" in page.text
+    assert "ready, last change" in page.text
+    assert "a question" in page.text
     assert {"q", "search", "results", "main"} <= page.ids
 
 

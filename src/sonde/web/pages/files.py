@@ -1,9 +1,6 @@
-"""The pages of one thing: a file of a disk, a knowledge entry."""
+"""The page of a file of a disk: its metadata, and its beginning."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Annotated, Any
 
 from sonde.app import App
 from sonde.disk.listing import NodeDetail, inspect_node, preview_file
@@ -14,54 +11,9 @@ from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk.filters import KINDS
 from sonde.tools.disk import IndexParam, NodeParam
-from sonde.tools.research import fetch
 from sonde.tools.route import Content
-from sonde.tools.schema import Param
 from sonde.tools.shapes.shell import show_epoch, show_permissions
 from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, show_size, tag
-
-
-def show_entry_page(
-    app: App,
-    uri: Annotated[str, Param("Of a result", min_length=1, max_length=5000)],
-    offset: Annotated[int, Param("Where to go on", minimum=0)] = 0,
-    *,
-    work: Work,
-) -> Content:
-    """One knowledge entry."""
-    retrieval = {"mode": "full", "offset": offset} if offset else None
-    answer = fetch(app, uri, None, retrieval, work=work)
-    meta = answer["meta"]
-    title = meta.get("title") or uri
-    tags = [tag("span", each, class_="badge") for each in meta.get("tags") or ()]
-    head = tag(
-        "div",
-        tag("h1", title),
-        tag("p", tag("span", meta["source"], class_="badge"), tags,
-            tag("span", meta["last_modified"]) if meta.get("last_modified") else None,
-            class_="facts"),
-        class_="head",
-    )  # fmt: skip
-    after = answer.get("next_offset")
-    way = link_to("/entry", uri=uri, offset=after)
-    more = tag("nav", tag("a", "Read on", href=way), class_="ways") if after is not None else None
-    return frame(str(title), "", head, _show_content(answer["content"]), more, kind="entry")
-
-
-def _show_content(content: str | Mapping[str, Any]) -> Markup | list[Markup]:
-    if isinstance(content, str):
-        return tag("div", content, class_="prose")
-    if "messages" in content:
-        return [
-            tag("article", tag("h2", each.get("sender") or "?"),
-                tag("div", each["content"], class_="prose"))
-            for each in content["messages"]
-        ]  # fmt: skip
-    return [
-        tag("article", tag("h2", name), tag("div", str(value), class_="prose"))
-        for name, value in content.items()
-        if value
-    ]
 
 
 def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Content:

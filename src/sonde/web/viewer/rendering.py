@@ -58,7 +58,8 @@ _MAX_CELLS = 2_000  # a notebook with more is generated, and too long to read
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlace:
-    """Where a document lies: its links and pictures are relative to it."""
+    """Where a document lies: its links and pictures are relative to it. Without a project, they
+    lead nowhere."""
 
     project: str
     path: str
@@ -75,7 +76,7 @@ class DocumentPlace:
         if address.startswith("#"):
             return address
         parts = urlsplit(address)
-        path = self.resolve(address)
+        path = self.resolve(address) if self.project else None
         if path is None:
             return None
         mark = f"#{parts.fragment}" if parts.fragment else ""
@@ -83,7 +84,7 @@ class DocumentPlace:
 
     def link_picture(self, address: str) -> str | None:
         """The address of a picture on this server."""
-        path = self.resolve(address)
+        path = self.resolve(address) if self.project else None
         return link_to("/original", project=self.project, path=path) if path else None
 
 
