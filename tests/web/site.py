@@ -73,6 +73,7 @@ class Page(HTMLParser):
         self.loaded: list[str] = []
         self.ids: set[str] = set()
         self.scripts = 0
+        self.foreign_scripts = 0
         self.text = ""
         self.marked: list[str] = []
         self.cells: list[str] = []
@@ -100,6 +101,8 @@ class Page(HTMLParser):
         if tag == "form" and given.get("method") == "post":
             self.actions.append(given["action"] or "")
         self.scripts += tag == "script"
+        ours = (given.get("src") or "").startswith("/static/")
+        self.foreign_scripts += tag == "script" and not ours
         assert not [name for name in given if name.startswith("on")], given
         if given.get("id"):
             assert given["id"] not in self.ids, given

@@ -53,9 +53,9 @@ def run_serve(session: Session) -> int:
     from sonde.mcp.server import end_if_busy
     from sonde.stores.users import Users, load_signing_key
     from sonde.web.accounts import Keyring, load_tokens, make_login_code
+    from sonde.web.agent_setup import add_setup
     from sonde.web.application import build_application, check_access, serve_http
     from sonde.web.guard import Access
-    from sonde.web.pages.setup import add_setup
     from sonde.web.pages.table import PAGES
 
     options = ("host", "port", "token", "token_file", "public_url")

@@ -14,8 +14,8 @@ from sonde.web.application import Pages, Parts
 from sonde.web.downloads import add_file_routes
 from sonde.web.pages import disk, knowledge, projects, queries, search, sets
 from sonde.web.pages.endpoints import add_login, serve_form, serve_page
-from sonde.web.pages.files import show_node_page
 from sonde.web.pages.html import STATIC
+from sonde.web.pages.nodes import show_node_page
 from sonde.web.viewer.names import show_names
 from sonde.web.viewer.page import send_original, show_file
 from sonde.web.viewer.palette import show_keys, show_palette

@@ -82,8 +82,7 @@ def show_palette(
     work: Work,
 ) -> Content:
     """Projects, files, symbols and actions whose name fits."""
-    del work
-    groups = _find_groups(app, q.strip(), project)
+    groups = _find_groups(app, q.strip(), project, work)
     shown = [
         tag("li",
             tag("h2", name),
@@ -126,13 +125,16 @@ def _show_item(item: PaletteItem) -> Markup:
         href=item.href, class_="open"))  # fmt: skip
 
 
-def _find_groups(app: App, query: str, project: str | None) -> dict[str, Sequence[PaletteItem]]:
+def _find_groups(
+    app: App, query: str, project: str | None, work: Work
+) -> dict[str, Sequence[PaletteItem]]:
     roots = [str(root) for root in known_roots(app.workspace)]
     fits = re.compile(".*?".join(map(re.escape, query.replace(" ", ""))), re.IGNORECASE)
     named = [root for root in roots if fits.search(name_folder(root))]
     actions = [
         PaletteItem(title, href, icon, about)
-        for title, (href, icon, about) in _ACTIONS.items() if fits.search(title)
+        for title, (href, icon, about) in _ACTIONS.items()
+        if fits.search(title) and (href != "/setup" or work.caller.is_person)
     ]  # fmt: skip
     groups: dict[str, Sequence[PaletteItem]] = {
         "Projects": [

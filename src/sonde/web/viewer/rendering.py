@@ -186,7 +186,7 @@ def _sanitise(html: str, place: DocumentPlace, ours: str = "") -> str:
         return _keep_link(value, place) if attribute == "href" else value
 
     clean = nh3.clean(
-        html,
+        html.encode("utf-8", "replace").decode(),
         tags=set(_TAGS),
         clean_content_tags={"script", "style", "title", "textarea", "noscript", "svg", "math"},
         attributes=_ATTRIBUTES,
