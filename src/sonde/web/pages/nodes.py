@@ -35,7 +35,8 @@ from sonde.web.pages.html import (
 _CHOICES = 50  # the newest sets; a longer menu is hard to choose from
 _MAX_TILES = 60  # boxes of one folder; more are too small to point at
 _MIN_SHARE = 0.002  # of the folder: smaller ones share one box
-_MIN_OPEN_SHARE = 0.05  # of the whole map: larger folders show their contents
+_MIN_OPEN_SHARE = 0.03  # of the whole map: larger folders show their contents
+_MAX_OPENED = 60  # folders that show their contents: bounds the time that a map takes
 _MAX_COPIES = 500  # groups of equal files that are marked: the largest
 _DAY_MS = 86_400_000  # 24 hours
 _AGES = {7: "week", 31: "month", 366: "year"}
@@ -142,13 +143,7 @@ def show_map(
     """The largest nodes of a folder and of each large folder in it; each box links to its node."""
     rows = disk.tree(index.id).report("duplicates", _MAX_COPIES, None, now_ms=disk.clock_ms())
     copies = {each.id for row in rows if isinstance(row, Copies) for each in row.nodes}
-    total = node.size or 1
-    tiles = []
-    for tile, child in _read_tiles(disk, index, node, total, copies):
-        inner: tuple[Tile, ...] = ()
-        if child and child.listable and child.size / total > _MIN_OPEN_SHARE:
-            inner = tuple(each for each, _ in _read_tiles(disk, index, child, child.size, copies))
-        tiles.append(replace(tile, inner=inner))
+    tiles = _open_tiles(disk, index, node, node.size or 1, copies, [_MAX_OPENED])
     if not tiles:
         return None
     boxes = lay_out([tile.size for tile in tiles], _SHAPE)
@@ -157,6 +152,19 @@ def show_map(
         _show_tile(index.id, tile, box, colours) for tile, box in zip(tiles, boxes, strict=True)
     ]
     return tag("section", shown, class_="map", aria_label="Map of sizes")
+
+
+def _open_tiles(
+    disk: Disk, index: DiskIndex, folder: Node, total: int, copies: Collection[int], left: list[int]
+) -> list[Tile]:
+    """The boxes of a folder, with those of each folder in it that is large enough to look into."""
+    tiles = []
+    for tile, child in _read_tiles(disk, index, folder, folder.size, copies):
+        if child and child.listable and child.size / total > _MIN_OPEN_SHARE and left[0] > 0:
+            left[0] -= 1
+            tile = replace(tile, inner=tuple(_open_tiles(disk, index, child, total, copies, left)))
+        tiles.append(tile)
+    return tiles
 
 
 def show_legend(address: str, by: str, **kept: str | None) -> Markup:
