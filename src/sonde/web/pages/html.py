@@ -171,7 +171,11 @@ def show_icon(name: str) -> Markup:
 
 def show_tokens(tokens: Iterable[Token]) -> Markup:
     """A line of highlighted code."""
-    return join(tag("span", text, class_=f"c-{kind}") if kind else text for kind, text in tokens)
+    parts = (
+        f'<span class="c-{kind}">{_clean(text)}</span>' if kind else _clean(text)
+        for kind, text in tokens
+    )  # a page has thousands of tokens: written out, they take a third of the time of `tag`
+    return Markup("".join(parts))
 
 
 def show_age(moment: str | None) -> Markup | str:
