@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import nlargest
 
 from sonde.app import App
 from sonde.errors import SondeError
 from sonde.projects.find import readable_project
 from sonde.projects.project import Project
 from sonde.runtime.work import Work
-from sonde.text.formats import count_of
+from sonde.text.formats import count_of, show_time
 from sonde.tools import index
 from sonde.types import Json
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, join, link_to, name_folder, show_icon, tag
 
 _SHOWN_PROJECTS = 8  # two rows of a wide screen; the page of projects has them all
+_SHOWN_FILES = 8  # those that somebody is at work on
 _SAMPLED_FILES = 120  # those with the shortest paths: what a project is about lies near its root
 _SAMPLED_DOCS = 12
 _EXAMPLE_WORDS = range(3, 9)  # of a heading that reads like a question
@@ -43,7 +45,8 @@ def show_home(app: App, known: Sequence[str], work: Work) -> Markup:
             tag("h2", "Projects", tag("a", "Add one", href="/projects", class_="aside")),
             tag("ul", cards, class_="cards"),
             tag("p", tag("a", f"{count_of(more, 'more project')}", href="/projects"))
-            if more > 0 else None),
+            if more > 0 else None,
+            _show_changed(app, known[0])),
         tag("aside",
             _show_examples(app, known[0]),
             tag("section", tag("h2", "Recent searches"), tag("ol"), id="recent", hidden=True),
@@ -88,6 +91,24 @@ def _show_project(row: Mapping[str, object], job: Json | None) -> Markup:
             tag("a", "Status", href=link_to("/project", project=root),
                 aria_label=f"Status of {name_folder(root)}"), class_="facts"),
     )  # fmt: skip
+
+
+def _show_changed(app: App, root: str) -> Markup | None:
+    """The files of a project that changed last."""
+    try:
+        stores = readable_project(app.workspace, root).stores().values()
+        states = [state for store in stores for state in store.files().values()]
+    except SondeError:  # as below
+        return None
+    rows = [
+        tag("li", tag("a", show_icon("file"), tag("span", state.path.rpartition("/")[2]),
+                      tag("span", state.path.rpartition("/")[0], class_="faint"),
+                      tag("small", html.show_age(show_time(state.mtime_ns // 1_000_000))),
+                      href=link_to("/view", project=root, path=state.path)))
+        for state in nlargest(_SHOWN_FILES, states, key=lambda state: state.mtime_ns)
+    ]  # fmt: skip
+    return join([tag("h2", f"Changed lately in {name_folder(root)}"),
+                 tag("ul", rows, class_="examples changed")]) if rows else None  # fmt: skip
 
 
 def _show_examples(app: App, root: str) -> Markup | None:

@@ -319,7 +319,8 @@ def _describe_outcome(job: Mapping[str, Any]) -> str:
     if error or not began or not ended:
         return str(error or "")
     took = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
-    return f"took {format_seconds(max(took.total_seconds(), 0.0))}"
+    seconds = took.total_seconds()
+    return f"took {format_seconds(seconds)}" if seconds >= 1 else "took less than a second"
 
 
 def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:

@@ -50,7 +50,7 @@
   results.addEventListener("click", (event) => {
     if (!event.target.closest("a[href*='/view'], a.open")) return;
     save();
-    const ways = [...results.querySelectorAll("a[href^='/view']")].map((link) => link.getAttribute("href"));
+    const ways = [...results.querySelectorAll("a.open[href^='/view'], a.symbol[href^='/view']")].map((link) => link.getAttribute("href"));
     sessionStorage.setItem("results", JSON.stringify([...new Set(ways)]));
   });
 })();
