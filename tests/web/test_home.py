@@ -16,6 +16,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from sonde.stores.users import Users
+
 from .conftest import Server
 from .site import EVIL, SONDE, Page, hold_index, make_site, serve_site
 from .test_browser import BOUND_MS, axe, browser, check  # noqa: F401 - fixtures
@@ -186,6 +188,27 @@ def test_agents_are_set_up_by_a_person_who_saw_the_change(site):
     assert "mcp" in written["sonde"]["args"]
     assert "set up" in Page(server.ask("/setup?done=cursor", headers=person)[2]).text
     config.write_text(before)
+
+
+def test_other_users_see_none_of_it(site):
+    server, root, environ = site
+    _, secret = Users(Path(environ["SONDE_HOME"]) / "users.json").add_key("bert")
+    bert = {"Authorization": f"Bearer {secret}"}
+    named = {"project": str(root), "path": "src/cart.py", "name": "total_price", "q": "cart"}
+    pictures = read_page(server, "/knowledge", source="characters").loaded
+    picture = next(each for each in pictures if each.startswith("/entry/picture"))
+    for path in ("/view", "/original", "/names", "/setup", picture):
+        wanted = {key: named[key] for key in ("project", "path") if path in ("/view", "/original")}
+        wanted |= {"project": str(root), "name": "total_price"} if path == "/names" else {}
+        address = f"{path}?{urlencode(wanted)}" if wanted else path
+        status, _, body = server.ask(address, headers=bert)
+        assert status >= 400, path
+        assert b"def total_price" not in body
+    for path in ("/", "/jobs", "/projects", "/knowledge", "/go?q=cart",
+                 f"/go?{urlencode({'q': 'cart', 'project': str(root)})}"):  # fmt: skip
+        status, _, body = server.ask(path, headers=bert)
+        assert status == 200, path
+        assert not re.search(rb"cart\.py|Trader|>shop<", body), path
 
 
 @needs_browser
