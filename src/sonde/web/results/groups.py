@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
@@ -28,6 +29,8 @@ Mode = Literal["hybrid", "lexical", "semantic"]
 SHOWN_MATCHES, SHOWN_LINES = 3, 10
 """Matches of a file that are not folded: passages of several lines, and single lines."""
 _GAP = "⋮"
+_REFINED = re.compile(r"complete; deeper vectors for (\d+) % of chunks")
+"""Nothing is missing; a deeper model still reads what the first one has read."""
 _LANGUAGE_NAMES = {
     "cpp": "C++", "csharp": "C#", "css": "CSS", "html": "HTML", "javascript": "JavaScript",
     "json": "JSON", "php": "PHP", "rst": "reStructuredText", "scss": "SCSS", "sql": "SQL",
@@ -171,7 +174,8 @@ def number_rows(hit: Hit, whole: Hit, find: Finder) -> list[Row]:
         if "".join(text for _, text in tokens) != line:
             tokens = highlight_code(line, hit.language)[0]
         rows.append(Row(number, tokens, join_parts(line, find(line)) if number else ()))
-    return rows
+    blank = next((at for at, line in enumerate(lines) if line.strip()), 0)
+    return rows[blank:]
 
 
 def _split_tokens(
@@ -296,10 +300,13 @@ def _summarize(found: ResultPage) -> list[object]:
     counted = count_of(found.total, found.noun)
     place = f" in {count_of(found.files, 'file')}" if found.files and found.noun != "file" else ""
     fresh = found.freshness
+    if refined := _REFINED.fullmatch(fresh):
+        fresh = f"still refining, {refined[1]} % done"
     return [
         tag("strong", f"At least {counted}" if found.is_capped else counted), place,
         f" · {found.milliseconds} ms" if found.milliseconds is not None else None,
-        tag("span", fresh, class_="badge") if fresh not in ("", "complete") else None,
+        tag("span", fresh, class_="badge", title=found.freshness)
+        if fresh not in ("", "complete") else None,
         tag("span", found.note, class_="remark") if found.note else None,
     ]  # fmt: skip
 
