@@ -55,7 +55,29 @@ def site(
     return serve_site(start, root, environ | {"SONDE_EDITOR": "zed"}), root
 
 
+def make_pdf(text: str) -> bytes:
+    """A document of one page."""
+    stream = f"BT /F1 24 Tf 72 700 Td ({text}) Tj ET".encode()
+    font = b"/Resources << /Font << /F1 5 0 R >> >>"
+    objects = (
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R %s >>" % font,
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    )
+    data, places = b"%PDF-1.4\n", []
+    for number, each in enumerate(objects, 1):
+        places.append(len(data))
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, each)
+    rows = b"".join(b"%010d 00000 n \n" % place for place in places)
+    head = b"xref\n0 6\n0000000000 65535 f \n" + rows
+    end = b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % len(data)
+    return data + head + end
+
+
 def add_files(root: Path) -> None:
+    (root / "peas.pdf").write_bytes(make_pdf("Prices of peas"))
     (root / "README.md").write_text(README)
     (root / "logo.png").write_bytes(PICTURE)
     (root / "drawing.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><script/></svg>')
@@ -171,6 +193,13 @@ def test_a_picture_is_shown_and_sent_in_a_sandbox(site):
         _, headers, _ = server.ask(f"/original?{urlencode({'path': name})}")
         assert headers["content-security-policy"].startswith("sandbox; default-src 'none'")
     assert "<script/>" in read_page(server, "/view", path="drawing.svg", view="source").text
+
+
+def test_the_text_of_a_pdf_is_shown(site):
+    pytest.importorskip("pypdf", reason="sonde[documents] is not installed")
+    page = read_page(site[0], "/view", path="peas.pdf")
+    assert "Prices of peas" in page.text
+    assert any(link.startswith("/original") for link in page.links), "the file itself"
 
 
 def test_what_searches_may_not_read_is_neither_listed_nor_sent(site):
