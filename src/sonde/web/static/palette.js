@@ -36,14 +36,17 @@
       const text = await get(`/go?${given}`, mine.signal);
       if (text === null) return;
       list.innerHTML = text;
-      list.querySelectorAll("ul ul").forEach((group) => group.setAttribute("role", "presentation"));
-      list.querySelectorAll("li").forEach((item) => item.setAttribute("role", "presentation"));
+      // a list of links becomes groups of options
+      for (const each of list.querySelectorAll("ul, li")) each.setAttribute("role", "presentation");
+      for (const title of list.querySelectorAll("h2")) {
+        title.parentElement.setAttribute("role", "group");
+        title.setAttribute("aria-hidden", "true");
+      }
       list.querySelectorAll("a").forEach((link, number) => {
         link.id = `go-${number}`;
         link.tabIndex = -1;
         link.setAttribute("role", "option");
       });
-      list.querySelector("ul")?.setAttribute("role", "presentation");
       choose(0);
     } catch (error) {
       if (error.name !== "AbortError") throw error;

@@ -84,12 +84,12 @@ def show_palette(
     """Projects, files, symbols and actions whose name fits."""
     groups = _find_groups(app, q.strip(), project, work)
     shown = [
-        tag("li",
+        tag("section",
             tag("h2", name),
-            tag("ul", [_show_item(item) for item in items]))
+            tag("ul", [_show_item(item) for item in items]), aria_label=name)
         for name, items in groups.items() if items
     ]  # fmt: skip
-    body = tag("ul", shown, class_="palette-items") if shown else show_note("Nothing fits")
+    body = tag("div", shown, class_="palette-items") if shown else show_note("Nothing fits")
     if part:
         return Content(body, "text/html")
     form = tag(
