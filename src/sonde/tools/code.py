@@ -289,7 +289,7 @@ TOOLS: tuple[Tool, ...] = (
         search_code,
         "Search code",
         "Search your codebase for relevant code by question, words, symbol, path:line, regex, "
-        "glob or error message. "
+        "glob or error message; lang:go file:src -not. "
         "Prefer search_docs for prose and search_by_path for file names.",
         hint="TIP: Prefer this over reading full files when looking for specific functions, "
         "patterns, or implementations.",

@@ -170,11 +170,14 @@
       page.innerHTML = await ask(way, mine.signal);
       const items = [...page.content.querySelectorAll("li")];
       if (!items.length || document.activeElement !== box) return close();
+      const kept = list.hidden ? undefined : list.children[chosen]?.textContent;
       list.replaceChildren(...items);
       list.hidden = false;
       chosen = -1;
       box.setAttribute("aria-expanded", "true");
       box.removeAttribute("aria-activedescendant");
+      const same = items.findIndex((each) => each.textContent === kept);
+      if (same >= 0) choose(same + 1);
     } catch {
       if (!mine.signal.aborted) close();
     }
