@@ -97,17 +97,24 @@ SHOTS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
 
 
 NOTES = {
-    "rollout.md": "---\ntags: [work, release]\n---\n# Rollout\n\nShip on **Tuesday**.\n\n- [x] notes\n",
+    "rollout.md": "---\ntags: [work, release]\n---\n# Rollout\n\nShip on **Tuesday**.\n",
     "soup.md": "---\ntags: [home]\n---\n# Pea soup\n\nPeas, water, salt. Simmer for 40 minutes.\n",
     "reading.md": "---\ntags: [work, papers]\n---\n# To read\n\nRank fusion, and why it works.\n",
 }
+ANSWER = """Refuse them **before** they are read:
+
+```python
+if secret_in(text, path):
+    return Skipped(path, "secret_content")
+```
+
+Then there is nothing to leak."""
 TALK = (
     ("user", "How do I keep secrets out of an index?"),
-    ("assistant", "Refuse them **before** they are read:\n\n```python\nif secret_in(text, path):\n"
-     "    return Skipped(path, \"secret_content\")\n```\n\nThen there is nothing to leak."),
+    ("assistant", ANSWER),
     ("user", "And names that look like secrets?"),
     ("assistant", "Those are never opened at all."),
-)  # fmt: skip
+)
 
 
 def write_notes(folder: Path) -> None:
