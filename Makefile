@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills faults knowledge quality regex docs pictures samples conformance mutants lock locked lowest release wheels clean
+.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills faults knowledge quality regex docs site pictures samples conformance mutants lock locked lowest release wheels clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -32,6 +32,10 @@ docs: $(STAMP) ## Write the tool reference, the picture of the floors, the lists
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/architecture.py
 	$(BIN)/python scripts/rows.py
+
+site: $(STAMP) ## Build the documentation as a web site that works offline: site/index.html
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group site
+	$(BIN)/python scripts/site_pages.py
 
 pictures: $(STAMP) ## Record the terminal session of the README, and take pictures of the pages (needs chromium)
 	$(BIN)/python scripts/recording.py

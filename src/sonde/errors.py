@@ -242,6 +242,11 @@ class NodeMissing(CatalogError, code="NODE_NOT_FOUND"):
     user_message = "There is no {what} '{path}' here."
     next_action = "List the folder above it with cd, or scan again with index."
 
+class NoHistory(CatalogError, code="NO_HISTORY"):
+    """The project has no git history of its own that can be read."""
+    user_message = "This project has no git history that can be searched."
+    next_action = "Search a project that is the root of a git repository; git must be installed."
+
 class StorageUnusable(CatalogError, code="STORAGE_UNUSABLE"):
     """The folder of the indexes cannot be read or written."""
     user_message = "The folder where sonde keeps its indexes cannot be used."

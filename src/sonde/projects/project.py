@@ -254,6 +254,10 @@ class Project:
             raise
         return opened
 
+    def open_part(self, name: str) -> ChunkStore:
+        """A store beside the index, in SQLite; the caller closes it."""
+        return self._open_store(self.folder / name, "sqlite", "docs")
+
     def set_aside(self) -> None:
         """Move the files of broken stores to `<name>.bak`; these start empty, whole ones stay."""
         broken = [kind for kind in _STEMS if self._is_broken(kind)]
