@@ -31,7 +31,7 @@ def match_path(path, pattern):
     """Match the path of a request against a route's pattern."""
     return pattern.match(path)
 ''',
-    "docs/deployment.md": "# Deployment\n\nRun several workers behind a proxy. Set the root path.\n",
+    "docs/deployment.md": "# Deployment\n\nRun several workers behind a proxy. Set a root.\n",
     "docs/testing.md": "# Testing\n\nUse the test client to call endpoints without a server.\n",
 }
 NOTES = {
