@@ -27,6 +27,7 @@ from sonde.errors import (
 )
 from sonde.indexing.sources import Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
+from sonde.knowledge.vectors import KnowledgeModels
 from sonde.paging.cursor import ResultSets
 from sonde.policy.admit import Rules
 from sonde.policy.deny_list import public_deny_list
@@ -109,6 +110,7 @@ def build_app(
         assume_yes=own.assume_yes,
         auto_index=own.auto_index and stays,
         stays=stays,
+        editor=own.editor,
     )
     for path in (settings.home, *map(Path, filter(None, (own.token_file, own.jwt_keys)))):
         close_off(_expand_home(str(path)))
@@ -317,9 +319,13 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
 def _open_library(
     settings: Settings, workspace: Workspace, list_shared: Callable[[str], Sequence[str]]
 ) -> Library:
+    models = KnowledgeModels(
+        workspace.static, workspace.deep, workspace.background_deep, settings.home / "knowledge",
+        in_background=workspace.stays,
+    )  # fmt: skip
     make = partial(
         Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,
-        embedder=workspace.static, max_tokens=workspace.max_tokens, list_shared=list_shared,
+        models=models, max_tokens=workspace.max_tokens, list_shared=list_shared,
     )  # fmt: skip
     if settings.knowledge_store == "sqlite":
         return make(open_store=partial(_open_knowledge, settings.home))

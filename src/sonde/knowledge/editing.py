@@ -17,8 +17,8 @@ from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.library import Library
 from sonde.knowledge.parsing import Parsers, unpack_entry
-from sonde.knowledge.ranking import embed_missing
 from sonde.knowledge.retrieval import cut_fields, cut_pieces, list_fields
+from sonde.knowledge.vectors import count_deep, embed_missing
 from sonde.runtime.work import Work
 from sonde.stores.files import replace_file
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Source
@@ -50,7 +50,7 @@ def import_knowledge(
 
     def run(inner: Work) -> ImportReport:
         return import_source(
-            library.of(user), folder, inner, wanted=wanted, embedder=library.embedder,
+            library.of(user), folder, inner, wanted=wanted, embedder=library.models.static,
             restore=restore, parsers=parsers,
             refused=library.refused.setdefault((user, str(folder), wanted), {}),
         )  # fmt: skip
@@ -167,9 +167,11 @@ def _find_own(library: Library, source: Source, id: str, work: Work) -> Entry:  
 
 
 def count_knowledge(library: Library, *, work: Work) -> dict[str, int]:
-    """Entries of each source, and the bytes that they take."""
+    """Entries of each source, how many of their pieces the deep model has read, and their size."""
     store = library.of(work.caller.user)
     counts: dict[str, int] = {source: store.count(source)[0] for source in SOURCES}
+    if library.models.deep:
+        counts["deep_vectors"], counts["pieces"] = count_deep(library.models, store)
     return counts | {"bytes": store.measure_bytes()}
 
 
@@ -229,7 +231,7 @@ def restore_knowledge(library: Library, lines: Iterable[str], *, name: str = "",
             ) from error
         for source in SOURCES:
             inner.check()
-            embed_missing(store, source, library.embedder)
+            embed_missing(store, source, library.models.static)
         return {"entries": count}
 
     return _run_job(library, "restore", name or "export", run, work)["entries"]
@@ -320,13 +322,15 @@ def _run_job(
         f"{kind}:{user}:{subject}", kind, function, owner=user, subject=subject, lasting=lasting
     )
     result: T = job.join(work)
+    library.deepen(user)
     return result
 
 
 def _put(library: Library, entry: Entry, work: Work) -> Entry:
     store = library.of(work.caller.user)
     (key,) = store.put(entry.source, [entry])
-    embed_missing(store, entry.source, library.embedder)
+    embed_missing(store, entry.source, library.models.static)
+    library.deepen(work.caller.user)
     return replace(entry, id=key)
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from sonde.embedding.base import Embedder
 from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
 from sonde.knowledge.retrieval import KnowledgePreferences, check_preferences
 from sonde.knowledge.sharing import SharedKnowledge
+from sonde.knowledge.vectors import KnowledgeModels, start_deep_vectors
 from sonde.paging.cursor import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
@@ -70,7 +70,7 @@ class Library:
     """The folder that relative paths of imports start from."""
     jobs: Jobs
     results: ResultSets
-    embedder: Embedder | None
+    models: KnowledgeModels
     max_tokens: int
     """Of an answer whose call and session set no budget."""
     list_shared: Callable[[str], Sequence[str]] = lambda _user: ()
@@ -100,6 +100,10 @@ class Library:
         """The user's store with what was shared with them, to read."""
         own, names = self.of(user), self.list_collections(user)
         return SharedKnowledge(own, {name: self.of(name) for name in names}) if names else own
+
+    def deepen(self, user: str) -> None:
+        """Make the user's missing deep vectors in the background, in a process that stays."""
+        start_deep_vectors(self.models, self.jobs, self.of(user), user)
 
     def now_ms(self) -> int:
         """The time in epoch milliseconds, as entries carry it."""

@@ -14,11 +14,13 @@ from sonde.knowledge.ranking import (
     KnowledgeHit,
     KnowledgeSearch,
     merge_sources,
+    normalise,
     read_knowledge_query,
     sort_recent,
 )
 from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
 from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transcript
+from sonde.knowledge.vectors import list_limits
 from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
@@ -83,11 +85,17 @@ def search_knowledge(
 ) -> RankedPage:
     """One page of a search of a user's knowledge; `dedupe` hides what the session has seen."""
 
-    def rank(request: KnowledgeRequest) -> Sequence[AnyHit]:
-        rankings = rank_sources(library, request, work)
-        return rankings[0] if len(rankings) == 1 else merge_sources(rankings)
+    notes: list[str] = []
 
-    return open_ranked_page(library, request, options, work, session, rank, dedupe=dedupe)
+    def rank(request: KnowledgeRequest) -> Sequence[AnyHit]:
+        rankings = rank_sources(library, request, work, notes)
+        hits = rankings[0] if len(rankings) == 1 else merge_sources(rankings)
+        if any(hit.score_type != "fts" for hit in hits):
+            return hits
+        return normalise(hits, library.of(work.caller.user).scale)  # by words, as documented
+
+    page = open_ranked_page(library, request, options, work, session, rank, dedupe=dedupe)
+    return replace(page, note="; ".join(notes))
 
 
 def open_ranked_page(
@@ -151,17 +159,20 @@ def record_shown(library: Library, page: RankedPage, count: int, work: Work) -> 
 
 
 def rank_sources(
-    library: Library, request: KnowledgeRequest, work: Work
+    library: Library, request: KnowledgeRequest, work: Work, notes: list[str]
 ) -> list[list[KnowledgeHit]]:
-    """The hits in each of the request's sources, best first."""
+    """The hits in each of the request's sources, best first, and `notes` on them."""
     store = library.seen_by(work.caller.user)
-    search = KnowledgeSearch(store, read_knowledge_query(request.query), library.embedder)
+    search = KnowledgeSearch(store, read_knowledge_query(request.query), library.models)
     rankings = []
     for source in SOURCES:
         if source in request.sources:
             work.check()
             found = search.rank(source, request.where.get(source, ANYTHING))
             rankings.append(sort_recent(found) if source in request.recent else found)
+    notes += search.notes
+    notes += list_limits(library.models, store, request.query)
+    library.deepen(work.caller.user)
     return rankings
 
 

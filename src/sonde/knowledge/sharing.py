@@ -79,6 +79,11 @@ class SharedKnowledge:
             (store.rank(source, terms, limit, where) for store in self._list(where)), limit
         )
 
+    def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
+        """As in the store that knows each term best."""
+        weights = [store.weigh_terms(source, terms) for _, store in self._stores]
+        return {term: min(each[term] for each in weights) for term in weights[0]}
+
     def nearest(
         self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
@@ -87,6 +92,32 @@ class SharedKnowledge:
             (store.nearest(source, model, vector, limit, where) for store in self._list(where)),
             limit,
         )
+
+    def compare(
+        self, source: Source, model: str, vector: Vectors, numbers: Sequence[int]
+    ) -> Mapping[int, float]:
+        """As the protocol says, by spread keys."""
+        return {
+            self._spread(key, place): score
+            for place, store, own in self._divide(numbers)
+            for key, score in store.compare(source, model, vector, own).items()
+        }
+
+    def drop_damaged(self, source: Source, model: str) -> int:
+        """Of all stores."""
+        return sum(store.drop_damaged(source, model) for _, store in self._stores)
+
+    def coverage(self, source: Source, model: str) -> tuple[int, int]:
+        """Of all stores."""
+        counts = [store.coverage(source, model) for _, store in self._stores]
+        return sum(have for have, _ in counts), sum(total for _, total in counts)
+
+    def _divide(self, numbers: Sequence[int]) -> Iterable[tuple[int, KnowledgeStore, list[int]]]:
+        """Each store with its place and the keys it has of these."""
+        for place, (_, store) in enumerate(self._stores):
+            own = [key // len(self._stores) for key in numbers if key % len(self._stores) == place]
+            if own:
+                yield place, store, own
 
     def _list(self, where: Conditions) -> list[KnowledgeStore]:
         """The stores to search; a character that a search names is the user's own."""
@@ -103,13 +134,12 @@ class SharedKnowledge:
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         """As the protocol says, by spread keys."""
         located: dict[int, RankedPiece] = {}
-        for place, (name, store) in enumerate(self._stores):
-            own = [key // len(self._stores) for key in numbers if key % len(self._stores) == place]
-            for number, found in (store.locate(source, own) if own else {}).items():
+        for place, store, own in self._divide(numbers):
+            for number, found in store.locate(source, own).items():
                 key = self._spread(number, place)
                 entry = replace(found.entry, number=self._spread(found.entry.number, place))
                 piece = replace(found.piece, number=key)
-                located[key] = RankedPiece(_label(entry, name), piece)
+                located[key] = RankedPiece(_label(entry, self._stores[place][0]), piece)
         return located
 
     def generation(self, source: Source) -> int:
@@ -132,6 +162,10 @@ class SharedKnowledge:
         """Of the user's own store."""
         return self._own.list_entries(source, after, limit)
 
+    def list_newest(self, source: Source, limit: int) -> list[Entry]:
+        """Of the user's own store."""
+        return self._own.list_newest(source, limit)
+
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
         """Of the user's own store."""
         return self._own.list_origin(source, origin)
@@ -148,9 +182,15 @@ class SharedKnowledge:
         """Of the user's own store."""
         return self._own.list_buried(source)
 
-    def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
+    def forget_models(self, source: Source, kept: Collection[str]) -> None:
         """Of the user's own store."""
-        return self._own.list_bare(source, model, limit)
+        self._own.forget_models(source, kept)
+
+    def list_bare(
+        self, source: Source, model: str, limit: int, before: int | None = None
+    ) -> list[RankedPiece]:
+        """Of the user's own store."""
+        return self._own.list_bare(source, model, limit, before)
 
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors

@@ -254,6 +254,10 @@ class Project:
             raise
         return opened
 
+    def open_part(self, name: str) -> ChunkStore:
+        """A store beside the index, in SQLite; the caller closes it."""
+        return self._open_store(self.folder / name, "sqlite", "docs")
+
     def set_aside(self) -> None:
         """Move the files of broken stores to `<name>.bak`; these start empty, whole ones stay."""
         broken = [kind for kind in _STEMS if self._is_broken(kind)]
@@ -381,6 +385,8 @@ class Workspace:
     """Standing consent to index the project that a server is started in."""
     stays: bool
     """True in a server: background work may outlive the answer."""
+    editor: str = "none"
+    """The editor that pages open files in: a name, or an address with {path}."""
     fresh_s: tuple[float, float] = FRESH_S
     reach: Reach = Reach()  # noqa: RUF009 - frozen
     """What the caller may see; a server narrows it for each call."""

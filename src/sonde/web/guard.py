@@ -38,7 +38,9 @@ WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST = 0.5, 10
 """Wrong tokens per address: enough for typing errors, far too few for guessing."""
 LOGIN = "/login"
 LOGOUT = "/logout"
-OPEN_PATHS = frozenset({"/healthz", LOGIN, "/static/page.css", "/static/icon.svg"})
+OPEN_PATHS = frozenset(
+    {"/healthz", LOGIN, "/static/tokens.css", "/static/page.css", "/static/icon.svg"}
+)
 """Served without a token: they hold no data of any user."""
 
 _ANONYMOUS = "anonymous"
