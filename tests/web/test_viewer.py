@@ -148,7 +148,10 @@ def test_a_hit_in_a_rendered_document_is_marked(site):
     page = read_page(site[0], "/view", path="README.md", lines="5-6")
     assert "L5" in page.ids
     html = render_markdown(README, DocumentPlace("/p", "README.md"), (5, 6))
-    assert '<ul class="on" id="L5">' in html
+    assert '<span id="L5"></span><ul class="on">' in html
+    html = render_markdown(README, DocumentPlace("/p", "README.md"), (1, 1))
+    assert '<span id="L1"></span><h1 class="on" id="shop">' in html, "it keeps its own name"
+    assert render_markdown("", DocumentPlace("/p", "README.md"), (1, 1)) == ""
 
 
 def test_nothing_of_a_document_runs_loads_or_poses_as_ours():

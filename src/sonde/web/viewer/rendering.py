@@ -100,16 +100,15 @@ def render_markdown(text: str, place: DocumentPlace, on: tuple[int, int] = (0, 0
     front = _FRONT.match(text)
     skipped = text.count("\n", 0, front.end()) if front else 0
     tokens = _load_markdown().parse(text[front.end() :] if front else text)
-    _mark_lines(tokens, on, skipped, ours)
+    if tokens:
+        _mark_lines(tokens, on, skipped, ours)
     _name_headings(tokens, ours)
     _mark_tasks(tokens)
     for token in tokens:
         if token.type in ("th_open", "td_open") and "style" in token.attrs:
             token.attrSet("align", str(token.attrs.pop("style")).removeprefix("text-align:"))
     head = tag("pre", tag("code", front[1]), class_="meta") if front else ""
-    body = _sanitise(_write(tokens), place, ours)
-    named = f'id="L{on[0]}"' in body or not on[0]
-    return Markup(head + ("" if named else tag("span", id=f"L{on[0]}")) + body)
+    return Markup(head + _sanitise(_write(tokens), place, ours))
 
 
 def _write(tokens: Sequence[Token]) -> str:
@@ -134,25 +133,26 @@ def _show_code(text: str, language: str) -> Markup:
     return join([show_tokens(line), "\n"] for line in lines)
 
 
-def _mark_lines(tokens: Sequence[Token], on: tuple[int, int], skipped: int, ours: str) -> None:
+def _mark_lines(tokens: list[Token], on: tuple[int, int], skipped: int, ours: str) -> None:
+    """Mark the blocks with these lines, and put the name of the first line before them."""
     first, last = on
-    named = False
-    for token in tokens:
-        if token.level or token.nesting < 0 or not token.map or not first:
-            continue
-        begins, ends = token.map[0] + 1 + skipped, token.map[1] + skipped
-        if begins <= last and ends >= first:
-            token.attrJoin("class", "on")
-            if not named:
-                token.attrSet("id", f"{ours}L{first}")
-                named = True
+    marked = [
+        token for token in tokens
+        if token.map and not token.level and token.nesting >= 0
+        and token.map[0] + 1 + skipped <= last and token.map[1] + skipped >= first
+    ]  # fmt: skip
+    for token in marked:
+        token.attrJoin("class", "on")
+    if first:
+        name = type(tokens[0])("html_block", "", 0, content=f'<span id="{ours}L{first}"></span>')
+        tokens.insert(tokens.index(marked[0]) if marked else 0, name)
 
 
 def _name_headings(tokens: Sequence[Token], ours: str) -> None:
     """Ids as other viewers make them, so that links within a document work."""
     seen: dict[str, int] = {}
     for opening, inner in pairwise(tokens):
-        if opening.type != "heading_open" or opening.attrGet("id"):
+        if opening.type != "heading_open":
             continue
         plain = "".join(each.content for each in inner.children or () if each.type != "html_inline")
         opening.attrSet("id", ours + name_heading(plain, seen))
