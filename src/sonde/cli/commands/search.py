@@ -1,24 +1,22 @@
-"""The commands that search: search, grep, files; and their answers as lines for people."""
+"""The commands that search: search, files; and their answers as lines for people."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, cut_line, display_width, escape_controls, prepare_line
+from sonde.cli.terminal import Screen, cut_line, escape_controls, prepare_line
 from sonde.errors import InvalidRequest
 from sonde.text.formats import count_of
 from sonde.text.highlight import Finder, TextSpan, find_query_words, join_parts
 from sonde.types import HitRow
 
 if TYPE_CHECKING:
-    from sonde.tools.shapes.rfc import GrepAnswer, SearchAnswer
+    from sonde.tools.shapes.rfc import SearchAnswer
 
 SNIPPET_LINES = 10  # a screen shows three results of this height
 LEAD_LINES = 2  # shown above the first line with a match
@@ -71,6 +69,10 @@ def run_search(session: Session) -> int:
 
 def _search_lines(session: Session, pattern: str) -> int:
     """`--mode regex`: the lines that match."""
+    from sonde.cli.grep.printing import Form, Printer, find_matches
+    from sonde.projects.lines import LineScan, scan_project
+    from sonde.tools.code import grep
+
     args = session.args
     if args.all_projects or args.docs:
         raise InvalidRequest(
@@ -78,72 +80,27 @@ def _search_lines(session: Session, pattern: str) -> int:
             user_message="A regular expression searches one project, code and docs alike.",
             next_action="Leave out --all-projects and --docs; name the project with --project.",
         )
-    paths = [args.path] if args.path else []
-    return _print_grep(session, _grep(session, pattern, paths, limit=args.limit or _MAX_LINES))
-
-
-def run_grep(session: Session) -> int:
-    """Print the lines that match, as grep does."""
-    args = session.args
-    globs = args.glob or []
-    _check_language(args.type)
-    around = args.context or 0
-    answer = _grep(
-        session,
-        args.pattern,
-        args.paths,
-        ignore_case=args.ignore_case,
-        whole_word=args.word_regexp,
-        fixed_string=args.fixed_strings,
-        include=tuple(glob for glob in globs if not glob.startswith("!")),
-        exclude=tuple(glob[1:] for glob in globs if glob.startswith("!")),
-        language=args.type,
-        before=around if args.before_context is None else args.before_context,
-        after=around if args.after_context is None else args.after_context,
-        max_count=args.max_count,
-        limit=args.limit or _MAX_LINES,
-    )
-    counts = Counter(match["path"] for match in answer["matches"])
-    show = Style(session.out, session.show_path).path
-    if args.json or not (args.files_with_matches or args.count):
-        return _print_grep(session, answer, numbers=not args.no_line_number)
-    if args.files_with_matches:
-        session.print_lines(show(path) for path in counts)
-    else:
-        session.print_lines(f"{show(path)}:{count}" for path, count in counts.items())
-    return FOUND if counts else NOTHING
-
-
-def _check_language(name: str | None) -> None:
-    from sonde.text.languages import NAMES, find_language
-
-    if name and find_language(name) not in NAMES:
-        raise InvalidRequest(
-            f"no language {name!r}",
-            user_message="There is no language '{name}'.",
-            next_action="Name it as in `-t python`, by an extension (`-t ts`), or use -g '*.x'.",
-            name=name,
-        )
-
-
-def _grep(session: Session, pattern: str, paths: Sequence[str], **options: Any) -> GrepAnswer:
-    from sonde.tools.code import grep
-
-    below = tuple(session.inside(path) for path in paths)
-    options |= {"paths": below, "project": session.project}
+    paths = (session.inside(args.path),) if args.path else ()
+    limit = args.limit or _MAX_LINES
     with session.working() as work:
-        return grep(session.app, pattern, work=work, **options)
-
-
-def _print_grep(session: Session, answer: GrepAnswer, *, numbers: bool = True) -> int:
-    if session.args.json:
-        session.print_json(answer)
-    else:
-        look = Style(session.out, session.show_path, full=session.args.full)
-        session.print_lines(render_grep(answer, look, heading=session.out.tty, numbers=numbers))
-        if answer["truncated"]:
-            session.note("more lines match; see them with --limit N or a narrower path", "warn")
-    return FOUND if answer["matches"] else NOTHING
+        if args.json:
+            answer = grep(
+                session.app, pattern, paths=paths, limit=limit, project=session.project, work=work
+            )
+            session.print_json(answer)
+            return FOUND if answer["matches"] else NOTHING
+        form = Form(heading=session.out.tty, full=args.full)
+        printer = Printer(form, session.out, sys.stdout.buffer)
+        scan = LineScan(pattern, paths=paths)
+        for text, _ in scan_project(session.opened, scan, work, max_count=1, spans=False):
+            lines = find_matches(scan.compile(), text.data, form, work.check)
+            lines = lines[: limit - printer.totals.lines]
+            printer.print_file(session.show_path(text.path), text.data, lines, None)
+            if printer.totals.lines >= limit:
+                session.note("more lines may match; see them with --limit N", "warn")
+                break
+    sys.stdout.buffer.flush()
+    return FOUND if printer.totals.lines else NOTHING
 
 
 def run_files(session: Session) -> int:
@@ -295,50 +252,3 @@ def describe_search(answer: SearchAnswer) -> list[str]:
     if note := metadata.get("note"):
         notes.append(escape_controls(note))
     return notes
-
-
-_Line = tuple[str, Sequence[TextSpan] | None]
-"""The text of a line and its matches; None marks a line that is only context."""
-
-
-def render_grep(answer: GrepAnswer, look: Style, *, heading: bool, numbers: bool) -> Iterator[str]:
-    """Matching lines as grep prints them; grouped under their file on a terminal."""
-    files = groupby(answer["matches"], key=lambda match: match["path"])
-    for index, (path, matches) in enumerate(files):
-        context = False
-        lines: dict[int, _Line] = {}
-        for match in matches:
-            line = match["line"]
-            before, after = match.get("before", ()), match.get("after", ())
-            context |= bool(before or after)
-            for number, text in enumerate((*before, None, *after), line - len(before)):
-                if text is not None:
-                    lines.setdefault(number, (text, None))
-            lines[line] = (match["text"], [(start, end) for start, end in match["spans"]])
-        if index and (heading or context):
-            yield "" if heading else "--"
-        if heading:
-            yield look.path(path)
-        prefix = "" if heading else look.path(path)
-        yield from _render_lines(dict(sorted(lines.items())), prefix, look, numbers)
-
-
-def _render_lines(
-    lines: Mapping[int, _Line], prefix: str, look: Style, numbers: bool
-) -> Iterator[str]:
-    previous: int | None = None
-    context = any(spans is None for _, spans in lines.values())
-    plain = display_width(re.sub("\x1b\\[[0-9;]*m", "", prefix))
-    for number, (text, spans) in lines.items():
-        if context and previous is not None and number > previous + 1:
-            yield look.screen.paint("dim", "--")
-        previous = number
-        mark = "-" if spans is None else ":"
-        head = f"{prefix}{mark}" if prefix else ""
-        if numbers:
-            head += look.screen.paint("line", str(number)) + mark
-        taken = plain + len(mark) * bool(prefix) + (len(str(number)) + 1) * numbers
-        if look.screen.tty or look.screen.color:
-            yield head + look.cut(text, spans or (), taken)
-        else:
-            yield head + text
