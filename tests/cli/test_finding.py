@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,6 +8,10 @@ from typing import Any
 import pytest
 
 from .conftest import Shell
+from .like_rg import RG, compare
+
+SEED = 3
+CASES = int(os.environ.get("SONDE_GREP_CASES", "100"))
 
 
 def test_a_search_prints_places_and_lines(indexed: Shell) -> None:
@@ -145,6 +150,12 @@ def test_grep_needs_no_index_and_reads_only_what_is_admitted(shell: Shell) -> No
     (shell.folder / ".env").write_text("item=secret\n")
     done = shell.run("grep", "item", "-l")
     assert done.stdout == "src/cart.py\n"
+
+
+@pytest.mark.skipif(RG is None, reason="compares with rg")
+def test_grep_is_rg_in_lines_form_and_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    assert list(compare(tmp_path, tmp_path / "home", seed=SEED, cases=CASES)) == []
 
 
 def test_grep_counts_and_globs(indexed: Shell) -> None:

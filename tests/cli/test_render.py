@@ -1,9 +1,12 @@
+import io
 import re
 from typing import Any
 
 from sonde.cli.commands.index import render_projects
-from sonde.cli.commands.search import Style, describe_search, render_grep, render_search
+from sonde.cli.commands.search import Style, describe_search, render_search
+from sonde.cli.grep.printing import Form, Printer
 from sonde.cli.terminal import Screen, display_width, render_facts
+from sonde.searching.lines.grep import ByteLine
 from sonde.text.highlight import find_query_words
 
 RESULT: dict[str, Any] = {
@@ -97,53 +100,18 @@ def test_notes_tell_what_was_left_out_and_what_goes_on() -> None:
     assert describe_search(answer()) == ["0 results in 4 ms"]
 
 
-def match(line: int, text: str = "hit", path: str = "a.py", **more: Any) -> dict[str, Any]:
-    return {"path": path, "line": line, "text": text, "spans": [[0, 3]], **more}
-
-
-def grep(
-    *matches: dict[str, Any], heading: bool = False, screen: Screen | None = None
-) -> list[str]:
-    found = {"matches": list(matches), "truncated": False}
-    look = Style(screen or Screen())
-    return list(render_grep(found, look, heading=heading, numbers=True))
-
-
-def test_lines_in_a_pipe_look_like_those_of_grep() -> None:
-    assert grep(match(3), match(9), match(1, path="b.py")) == [
-        "a.py:3:hit",
-        "a.py:9:hit",
-        "b.py:1:hit",
-    ]
-
-
-def test_overlapping_context_is_printed_once_and_gaps_are_marked() -> None:
-    lines = grep(
-        match(3, before=["l2"], after=["l4"]),
-        match(5, before=["l4"], after=["l6"]),
-        match(9, before=["l8"], after=["l10"]),
-    )
-    assert lines == [
-        *("a.py-2-l2", "a.py:3:hit", "a.py-4-l4", "a.py:5:hit", "a.py-6-l6"),
-        *("--", "a.py-8-l8", "a.py:9:hit", "a.py-10-l10"),
-    ]
-
-
-def test_a_match_inside_the_context_of_another_stays_a_match() -> None:
-    lines = grep(match(3, after=["hit too"]), match(4, "hit too", before=["hit"]))
-    assert lines == ["a.py:3:hit", "a.py:4:hit too"]
-
-
 def test_a_terminal_groups_matches_under_their_file_and_paints_them() -> None:
-    lines = grep(
-        match(3), match(1, path="b.py"), heading=True, screen=Screen(color=True, tty=True, width=80)
-    )
-    assert lines == [
+    out = io.BytesIO()
+    printer = Printer(Form(heading=True), Screen(color=True, tty=True, width=80), out)
+    line = ByteLine(3, 0, 7, ((0, 3),))
+    for path in ("a.py", "b.py"):
+        printer.print_file(path, b"hit \x1b\xc3\xa9", [line], None)
+    assert out.getvalue().decode().splitlines() == [
         "\x1b[35ma.py\x1b[0m",
-        "\x1b[32m3\x1b[0m:\x1b[1;31mhit\x1b[0m",
+        "\x1b[32m3\x1b[0m:\x1b[1;31mhit\x1b[0m \\x1bé",
         "",
         "\x1b[35mb.py\x1b[0m",
-        "\x1b[32m1\x1b[0m:\x1b[1;31mhit\x1b[0m",
+        "\x1b[32m3\x1b[0m:\x1b[1;31mhit\x1b[0m \\x1bé",
     ]
 
 

@@ -105,7 +105,8 @@ def read_arguments(
     """The values of a command line; options and words may come in any order."""
     options = (*command.options, *everywhere)
     values: dict[str, Any] = {option.key: option.empty for option in options}
-    named = {name: option for option in options for name in option.flags}
+    # a command's own option has the name rather than one of everywhere
+    named = {name: option for option in reversed(options) for name in option.flags}
     words: list[str] = []
     for option, text in _split(command, argv, named):
         if option is None:
@@ -171,8 +172,8 @@ def _take(command: Command, option: Option, name: str, rest: Iterator[str]) -> s
 def _read_value(command: Command, option: Option, text: str) -> Any:
     label = option.flags[-1] if option.flags else option.label
     if option.choices and text not in option.choices:
-        what = option.key if not option.flags else label
-        raise _wrong(command, f"there is no {what} '{text}'; {suggest(text, option.choices)}")
+        what = f"{label}: there is no" if option.flags else f"there is no {option.key}"
+        raise _wrong(command, f"{what} '{text}'; {suggest(text, option.choices)}")
     try:
         return option.read(text)
     except ValueError as error:

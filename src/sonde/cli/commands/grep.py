@@ -35,8 +35,8 @@ def run_grep(session: Session) -> int:
     expression = compile_pattern(
         *patterns,
         ignore_case=_ignores_case(args, patterns),
-        whole_word=args.word_regexp,
-        whole_line=args.line_regexp,
+        whole_word=args.whole == "word",
+        whole_line=args.whole == "line",
         fixed_string=args.fixed_strings,
         multiline=args.multiline,
         dot_all=args.multiline_dotall,
@@ -191,13 +191,7 @@ def _strip_escapes(pattern: str) -> str:
 def _read_form(session: Session, expression: Expression, *, reads_stdin: bool) -> Form:
     args, tty = session.args, session.out.tty
     around = args.context or 0
-    mode = "lines"
-    if args.json:
-        mode = "json"
-    elif args.files_with_matches or args.files_without_match:
-        mode = "with" if args.files_with_matches else "without"
-    elif args.count or args.count_matches:
-        mode = "matches" if args.count_matches or args.only_matching else "count"
+    mode = "matches" if args.mode == "count" and args.only_matching else args.mode or "lines"
     one = reads_stdin or (len(args.paths) == 1 and Path(args.paths[0]).is_file())
     paths = not one or args.vimgrep
     numbers = args.line_number

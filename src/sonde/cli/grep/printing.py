@@ -272,7 +272,12 @@ class Printer:
         """The last message of JSON Lines."""
         took = describe_totals(self.totals)
         body = {"elapsed_total": took["elapsed"], "stats": took}
-        self._out.write(json.dumps({"data": body, "type": "summary"}).encode() + b"\n")
+        self._out.write(
+            json.dumps(
+                {"data": body, "type": "summary"}, separators=(",", ":"), sort_keys=True
+            ).encode()
+            + b"\n"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +370,7 @@ def describe_totals(totals: Totals) -> Json:
     elapsed = {"secs": int(took), "nanos": int(took % 1 * 1e9), "human": f"{took:.6f}s"}
     return {
         "elapsed": elapsed,
-        "searches": totals.searched or 1,
+        "searches": totals.searched,
         "searches_with_match": totals.files,
         "bytes_searched": totals.searched_bytes,
         "bytes_printed": totals.printed_bytes,

@@ -145,22 +145,23 @@ class Expression:
             spans = _count_bytes(text, list(self._stepper.find(text, check)))
         else:
             spans = _list_spans(self._strict, data, 0, len(data))
-        block: list[tuple[int, int]] = []
-        start = end = counted = 0
-        number = 1
-        for a, b in [*spans, (len(data) + 2, 0)]:
-            first = data.rfind(b"\n", 0, a) + 1
-            if block and first > end + 1:
-                number += data.count(b"\n", counted, start)
-                counted = start
-                yield ByteLine(number, start, end, tuple((x - start, y - start) for x, y in block))
-                block = []
-            if a >= len(data):  # after the last line, there is none
+        blocks: list[tuple[int, int, list[tuple[int, int]]]] = []
+        for a, b in spans:
+            if a == len(data) and data.endswith(b"\n"):  # after the last line, there is none
                 continue
-            last = data.find(b"\n", b - (b > a and data[b - 1 : b] == b"\n"))
-            start = start if block else first
-            end = len(data) if last < 0 else last
-            block.append((a, b))
+            start = data.rfind(b"\n", 0, a) + 1
+            end = data.find(b"\n", b - (b > a and data[b - 1 : b] == b"\n"))
+            end = len(data) if end < 0 else end
+            if blocks and start <= blocks[-1][1] + 1:
+                first, last, inside = blocks.pop()
+                blocks.append((first, max(last, end), [*inside, (a, b)]))
+            else:
+                blocks.append((start, end, [(a, b)]))
+        counted, number = 0, 1
+        for start, end, inside in blocks:
+            number += data.count(b"\n", counted, start)
+            counted = start
+            yield ByteLine(number, start, end, tuple((a - start, b - start) for a, b in inside))
 
     def _group(self, data: bytes, expression: Any, *, spans: bool) -> Iterator[ByteLine]:
         """Matches of the whole text, line by line: no match holds a line break."""
