@@ -100,6 +100,10 @@ def draw_arguments(rng: random.Random) -> tuple[list[str], bool]:
     words = [] if "-e" in options or "--files" in options else [rng.choice(patterns)]
     if EMPTY & {*words, *options} and SPANS & {*options}:
         return draw_arguments(rng)  # of empty matches, rg also finds those inside a character
+    if "-U" in options and {"--vimgrep", "--column"} & {*options}:
+        return draw_arguments(rng)  # rg counts columns from the first line of several matches
+    if {"-v", "--column"} <= {*options} and {"-A", "-B", "-C"} & {*options}:
+        return draw_arguments(rng)  # rg shows the column of a match in lines that are context
     if words and words[0].startswith("-"):
         words = ["-e", *words]
     paths = rng.choice(PATHS)
@@ -121,6 +125,7 @@ class Outcome:
     @classmethod
     def read(cls, code: int, out: bytes) -> Outcome:
         out = re.sub(rb"[0-9.]+ seconds", b"T seconds", out)
+        out = re.sub(rb"[0-9]+ bytes searched", b"N bytes searched", out)  # -m ends a file early
         return cls(code, b"\n".join(map(_settle, out.split(b"\n"))))
 
 
@@ -129,7 +134,8 @@ def _settle(line: bytes) -> bytes:
         return line
     message = json.loads(line)
     message["data"].pop("elapsed_total", None)
-    message["data"].get("stats", {}).pop("elapsed", None)
+    for name in ("elapsed", "bytes_searched"):
+        message["data"].get("stats", {}).pop(name, None)
     return json.dumps(message, sort_keys=True).encode()
 
 
@@ -167,7 +173,7 @@ def compare(folder: Path, home: Path, seed: int, cases: int) -> Iterator[str]:
     )  # fmt: skip
     assert server.stdin
     assert server.stdout
-    try:
+    with server:
         for _ in range(cases):
             argv, piped = draw_arguments(rng)
             stdin = fed if piped else empty
@@ -184,9 +190,6 @@ def compare(folder: Path, home: Path, seed: int, cases: int) -> Iterator[str]:
             ours = Outcome.read(code, out.read_bytes())
             if rg != ours:
                 yield f"{argv}{' < fed' * piped}\nrg   {rg}\nours {ours}"
-    finally:
-        server.stdin.close()
-        server.wait()
 
 
 def main() -> int:

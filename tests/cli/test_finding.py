@@ -201,7 +201,13 @@ def test_nothing_found_is_one_and_an_error_is_two(indexed: Shell) -> None:
 
 def test_a_reader_that_leaves_early_is_no_error(indexed: Shell) -> None:
     done = subprocess.run(
-        ["bash", "-c", 'set -o pipefail; "$@" | head -c 1', "-", *indexed_command("grep", "")],
+        [
+            "bash",
+            "-c",
+            'set -o pipefail; "$@" | head -c 1',
+            "-",
+            *indexed_command("grep", "", "-q"),
+        ],
         cwd=indexed.folder,
         env=indexed.environ,
         capture_output=True,

@@ -99,7 +99,7 @@ class Command:
         return " ".join(["sonde", self.name, *places, "[options]"])
 
 
-def read_arguments(
+def read_command_line(
     command: Command, argv: Sequence[str], everywhere: Sequence[Option]
 ) -> Arguments:
     """The values of a command line; options and words may come in any order."""
@@ -211,7 +211,7 @@ def _wrong(command: Command, message: str) -> UsageError:
     return UsageError(f"{command.name}: {message}", action)
 
 
-def read_number(least: int) -> Callable[[str], int]:
+def number_reader(least: int) -> Callable[[str], int]:
     """A reader of whole numbers from `least` on."""
 
     def read(text: str) -> int:

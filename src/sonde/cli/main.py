@@ -27,7 +27,6 @@ _LIGHT = {
     "completion": ("completion", "run_completion"),
 }
 """Commands that need neither settings nor a project."""
-_PICKER = Command("", "pick a result", "picker:run_picker")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,6 +52,11 @@ def _run(argv: Sequence[str] | None) -> int:
             module, function = _LIGHT[args.command]
             code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(args)
             return code
+        if not args.command:
+            from sonde.cli.commands.manual import render_overview
+
+            print("\n".join(render_overview()), file=sys.stderr)
+            return FAILED
     except UsageError as error:
         print(f"sonde: {error}\n  → {error.action}", file=sys.stderr)
         return FAILED
@@ -61,7 +65,7 @@ def _run(argv: Sequence[str] | None) -> int:
     from sonde.runtime.logs import open_logs
 
     open_logs(None, "debug" if args.verbose else "critical")
-    command = next((known for known in COMMANDS if known.name == args.command), _PICKER)
+    command = next(known for known in COMMANDS if known.name == args.command)
     session = Session(args, os.environ, models=command.models)
     if args.json and hasattr(sys.stdout, "reconfigure"):
         # in JSON, a byte that is not UTF-8 is written as the escape of its surrogate

@@ -15,8 +15,8 @@ from sonde.cli.arguments import (
     Option,
     UsageError,
     Words,
-    read_arguments,
-    read_number,
+    number_reader,
+    read_command_line,
     suggest,
 )
 
@@ -39,7 +39,7 @@ def _flag(*names: str, about: str, dest: str = "", value: Any = True) -> Option:
 
 
 def _number(*names: str, about: str, least: int = 1) -> Option:
-    return Option(names, about, "N", read=read_number(least))
+    return Option(names, about, "N", read=number_reader(least))
 
 
 def _value(*names: str, about: str, metavar: str = "", words: Words = "", **more: Any) -> Option:
@@ -276,13 +276,13 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     at = 0
     while at < len(rest) and rest[at].startswith("-") and rest[at] != "-":
         if rest[at] in ("-h", "--help"):
-            return read_arguments(names["help"], rest[:at] + rest[at + 1 :], GLOBALS)
+            return read_command_line(names["help"], rest[:at] + rest[at + 1 :], GLOBALS)
         if rest[at] in ("-V", "--version"):
-            return read_arguments(names["version"], [], GLOBALS)
+            return read_command_line(names["version"], [], GLOBALS)
         at += 1 + (rest[at] in taking)
     if at >= len(rest):
         picker = Command("", "", "")
-        return read_arguments(picker, rest, GLOBALS)
+        return read_command_line(picker, rest, GLOBALS)
     name = rest.pop(at)
     if name not in names:
         hint = suggest(name, list(names)) if len(name) > 1 else ""
@@ -290,5 +290,5 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         raise UsageError(f"there is no command '{name}'; {hint}", "usage: sonde COMMAND [options]")
     before_words = rest[: rest.index("--")] if "--" in rest else rest
     if "-h" in before_words or "--help" in before_words:
-        return read_arguments(names["help"], [name], GLOBALS)
-    return read_arguments(names[name], rest, GLOBALS)
+        return read_command_line(names["help"], [name], GLOBALS)
+    return read_command_line(names[name], rest, GLOBALS)

@@ -100,7 +100,7 @@ def choose_files(
 
 
 @contextmanager
-def read_lines() -> Iterator[Callable[..., FileText | Skipped]]:
+def open_readers() -> Iterator[Callable[..., FileText | Skipped]]:
     """A function that reads the files of any trees, best in the order of their paths."""
     readers: dict[int, TreeReader] = {}
 

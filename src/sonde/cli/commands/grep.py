@@ -9,12 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sonde.cli.arguments import Arguments
-from sonde.cli.grep.files import Found, Place, Selection, select_files
-from sonde.cli.grep.printing import Form, Printer, count_left_out, find_matches
+from sonde.cli.grep.files import (
+    SearchedFile,
+    SearchPlace,
+    Selection,
+    Surroundings,
+    choose_searched,
+)
+from sonde.cli.grep.printing import Form, Printer, count_left_out, pick_lines
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest
-from sonde.projects.lines import choose_files, read_lines
+from sonde.projects.lines import choose_files, open_readers
 from sonde.runtime.work import Work
 from sonde.searching.lines.grep import Expression, compile_pattern
 from sonde.text.formats import count_of
@@ -47,18 +53,25 @@ def run_grep(session: Session) -> int:
         any_found = _search_stdin(printer, expression, form)
         return _finish(session, printer, form, Selection(), any_found=any_found)
     with session.working() as work:
-        chosen = select_files(session, work.check)
+        chosen = choose_searched(_look_around(session), work.check)
         sys.stdout.flush()
         any_found = False
         narrow = None if form.invert or form.mode == "without" else expression.needs
         for found, text in _read(chosen, narrow, work):
-            lines = find_matches(expression, text.data, form, work.check)
+            lines = pick_lines(expression, text.data, form, work.check)
+            lines = lines[: args.limit - printer.totals.lines] if args.limit else lines
             any_found |= printer.print_file(found.shown, text.data, lines, expression)
             if args.limit and printer.totals.lines >= args.limit:
                 break
         printer.totals.searched = len(chosen.files)
         printer.totals.searched_bytes = sum(found.entry.size for found in chosen.files)
     return _finish(session, printer, form, chosen, any_found=any_found)
+
+
+def _look_around(session: Session) -> Surroundings:
+    project = session.open_anywhere()
+    home = session.settings.home
+    return Surroundings(session.args, home, project, session.inside, session.show_path)
 
 
 def _finish(
@@ -90,9 +103,12 @@ def _note(session: Session, chosen: Selection) -> None:
 
 def _list_files(session: Session) -> int:
     """`--files`: the names of the files that would be searched."""
-    with session.working() as work:
-        chosen = select_files(session, work.check)
     printer = Printer(Form(), session.out, sys.stdout.buffer)
+    if session.args.paths == ["-"]:
+        printer.print_path(_STDIN)
+        return FOUND
+    with session.working() as work:
+        chosen = choose_searched(_look_around(session), work.check)
     for found in chosen.files:
         printer.print_path(found.shown)
     sys.stdout.buffer.flush()
@@ -100,9 +116,11 @@ def _list_files(session: Session) -> int:
     return FAILED if chosen.errors else FOUND if chosen.files else NOTHING
 
 
-def _read(chosen: Selection, needs: Needs | None, work: Work) -> Iterator[tuple[Found, FileText]]:
+def _read(
+    chosen: Selection, needs: Needs | None, work: Work
+) -> Iterator[tuple[SearchedFile, FileText]]:
     """The texts of the files that can match, in order."""
-    groups: dict[int, tuple[Place, dict[str, Found]]] = {}
+    groups: dict[int, tuple[SearchPlace, dict[str, SearchedFile]]] = {}
     for found in chosen.files:
         groups.setdefault(id(found.place.tree), (found.place, {}))[1][found.entry.path] = found
     picked = {
@@ -111,7 +129,7 @@ def _read(chosen: Selection, needs: Needs | None, work: Work) -> Iterator[tuple[
         )
         for key, (place, entries) in groups.items()
     }
-    with read_lines() as read:
+    with open_readers() as read:
         for found in chosen.files:
             work.check()
             tree, entry = found.place.tree, found.entry
@@ -122,12 +140,12 @@ def _read(chosen: Selection, needs: Needs | None, work: Work) -> Iterator[tuple[
             if isinstance(text, FileText):
                 yield found, text
             elif text.reason == "secret_content":
-                chosen.secrets += 1
+                chosen.count_secret()
 
 
 def _search_stdin(printer: Printer, expression: Expression, form: Form) -> bool:
     data = sys.stdin.buffer.read()
-    lines = find_matches(expression, data, form, lambda: None)
+    lines = pick_lines(expression, data, form, lambda: None)
     printer.totals.searched, printer.totals.searched_bytes = 1, len(data)
     return printer.print_file(_STDIN, data, lines, expression)
 
@@ -196,7 +214,7 @@ def _read_form(session: Session, expression: Expression, *, reads_stdin: bool) -
     paths = not one or args.vimgrep
     numbers = args.line_number
     if numbers is None:
-        numbers = (tty and not reads_stdin) or args.column or args.vimgrep
+        numbers = mode == "json" or (tty and not reads_stdin) or args.column or args.vimgrep
     return Form(
         mode=mode,
         paths=paths if args.with_filename is None else args.with_filename,

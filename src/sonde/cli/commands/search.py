@@ -69,7 +69,7 @@ def run_search(session: Session) -> int:
 
 def _search_lines(session: Session, pattern: str) -> int:
     """`--mode regex`: the lines that match."""
-    from sonde.cli.grep.printing import Form, Printer, find_matches
+    from sonde.cli.grep.printing import Form, Printer, pick_lines
     from sonde.projects.lines import LineScan, scan_project
     from sonde.tools.code import grep
 
@@ -93,7 +93,7 @@ def _search_lines(session: Session, pattern: str) -> int:
         printer = Printer(form, session.out, sys.stdout.buffer)
         scan = LineScan(pattern, paths=paths)
         for text, _ in scan_project(session.opened, scan, work, max_count=1, spans=False):
-            lines = find_matches(scan.compile(), text.data, form, work.check)
+            lines = pick_lines(scan.compile(), text.data, form, work.check)
             lines = lines[: limit - printer.totals.lines]
             printer.print_file(session.show_path(text.path), text.data, lines, None)
             if printer.totals.lines >= limit:

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sonde.cli.arguments import Arguments
-from sonde.cli.session import Session
 from sonde.errors import InvalidRequest, OutsideRoots
 from sonde.indexing.sources import Tree, exclude_folder
 from sonde.policy.admit import Rules, Source, find_denied
 from sonde.projects.project import Project
-from sonde.text.globs import compile_glob
+from sonde.text.globs import Glob, compile_glob
 from sonde.text.languages import NAMES, find_language, language_of
 from sonde.types import ListedFile, Skipped
 
@@ -32,7 +31,7 @@ _SILENT = ("ignored", "symlink", "special", "binary", "folder", "missing", "same
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchPlace:
     """A folder or a file to search: as it was typed, and where it is."""
 
     label: str
@@ -44,24 +43,41 @@ class Place:
     named_file: bool = False
 
 
-class Found(NamedTuple):
+class SearchedFile(NamedTuple):
     """A file to search."""
 
     shown: str
     """Its path as it is printed."""
     entry: ListedFile
-    place: Place
+    place: SearchPlace
 
 
 @dataclass(slots=True)
 class Selection:
     """The files to search, and what stood in the way."""
 
-    files: list[Found] = field(default_factory=list)
+    files: list[SearchedFile] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     """What rg would have searched, by the reason that it is not searched."""
     secrets: int = 0
     errors: list[InvalidRequest] = field(default_factory=list)
+
+    def count_secret(self) -> None:
+        """A file turned out to hold a secret when it was read."""
+        self.secrets += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the command line says, and where it was typed."""
+
+    args: Arguments
+    home: Path
+    """Where sonde stores its own files."""
+    project: Project
+    inside: Callable[[str], str]
+    """From a path as typed to one of the project."""
+    show_path: Callable[[str], str]
 
 
 class Names:
@@ -93,10 +109,12 @@ class Names:
         verdict = self._decide(path, folder=False)
         if verdict is False or (verdict is None and self._any_wanted):
             return False
+        if verdict:
+            return True
         kind = language_of(parts[-1]).name if self._types or self._not_types else ""
         if kind in self._not_types or (self._types and kind not in self._types):
             return False
-        return self._hidden or not parts[-1].startswith(".") or bool(verdict or self._types)
+        return self._hidden or not parts[-1].startswith(".") or bool(self._types)
 
     def _judge_folder(self, path: str, name: str) -> bool:
         verdict = self._decide(path, folder=True)
@@ -105,9 +123,19 @@ class Names:
     def _decide(self, path: str, *, folder: bool) -> bool | None:
         """What the last glob that matches says; None if none does."""
         for wanted, glob in reversed(self._globs):
-            if glob.matches(path) or (folder and glob.matches(f"{path}/")):
+            if _matches(glob, path, folder=folder):
                 return wanted
         return None
+
+
+def _matches(glob: Glob, path: str, *, folder: bool) -> bool:
+    """Whether a glob matches this path itself: `src` is the folder, not what is in it."""
+    name = glob.pattern.strip("/")
+    if any(char in "*?[{\\" for char in name):
+        return glob.matches(path) or (folder and glob.matches(f"{path}/"))
+    whole = "/" in glob.pattern.removesuffix("/")
+    is_same = name == (path if whole else path.rpartition("/")[2])
+    return is_same and (folder or not glob.pattern.endswith("/"))
 
 
 def _check_language(name: str) -> str:
@@ -122,16 +150,16 @@ def _check_language(name: str) -> str:
     )
 
 
-def select_files(session: Session, check: Callable[[], None]) -> Selection:
+def choose_searched(here: Surroundings, check: Callable[[], None]) -> Selection:
     """Every file that the arguments ask for, in the order they are to be searched in."""
-    args = session.args
+    args = here.args
     names, chosen = Names(args), Selection()
-    for place in _open_places(session, chosen):
-        for found in _list_place(session, place, names, chosen):
+    for place in _open_places(here, chosen):
+        for found in _list_place(here, place, names, chosen):
             check()
             chosen.files.append(found)
     order = args.sortr or args.sort or "path"
-    keys: dict[str, Callable[[Found], object]] = {
+    keys: dict[str, Callable[[SearchedFile], object]] = {
         "modified": lambda found: found.entry.mtime_ns,
         "accessed": lambda found: os.stat(found.shown).st_atime_ns,  # noqa: PTH116 - no Path per file
         "created": lambda found: os.stat(found.shown).st_ctime_ns,  # noqa: PTH116
@@ -145,34 +173,36 @@ def select_files(session: Session, check: Callable[[], None]) -> Selection:
     return chosen
 
 
-def _open_places(session: Session, chosen: Selection) -> Iterator[Place]:
-    args, project = session.args, session.open_anywhere()
-    tree = _free(session, project.tree) if args.unrestricted or args.no_ignore else project.tree
+def _open_places(here: Surroundings, chosen: Selection) -> Iterator[SearchPlace]:
+    args, project = here.args, here.project
+    tree = _free(here, project.tree) if args.unrestricted or args.no_ignore else project.tree
     if not args.paths:
-        under = "" if args.project else session.inside(".")
-        yield Place("", tree, under, project)
+        under = "" if args.project else here.inside(".")
+        yield SearchPlace("", tree, under, project)
     for path in args.paths:
         try:
-            place = _open_place(session, tree, project, path)
+            place = _open_place(here, tree, project, path)
         except InvalidRequest as error:
             chosen.errors.append(error)
             continue
         yield place
 
 
-def _open_place(session: Session, tree: Tree, project: Project, path: str) -> Place:
+def _open_place(here: Surroundings, tree: Tree, project: Project, path: str) -> SearchPlace:
     try:
-        under = session.inside(path)
+        under = here.inside(path)
     except OutsideRoots:
-        return _open_elsewhere(session, tree, path)
+        return _open_elsewhere(here, tree, path)
     verdict = tree.check(under) if under else Skipped("", "folder")
     if isinstance(verdict, ListedFile):
-        return Place(path, tree, under, project, named_file=True)
+        return SearchPlace(path, tree, under, project, named_file=True)
     is_folder = verdict.reason == "folder"
-    return Place(path, tree, under, project) if is_folder else _open_elsewhere(session, tree, path)
+    return (
+        SearchPlace(path, tree, under, project) if is_folder else _open_elsewhere(here, tree, path)
+    )
 
 
-def _open_elsewhere(session: Session, tree: Tree, path: str) -> Place:
+def _open_elsewhere(here: Surroundings, tree: Tree, path: str) -> SearchPlace:
     """A place that is named, although it is in no project or the project leaves it out."""
     given = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay visible
     is_file = given.is_file()
@@ -186,14 +216,14 @@ def _open_elsewhere(session: Session, tree: Tree, path: str) -> Place:
     root = (given.parent if is_file else given).resolve()
     rules = Rules(protect_only=True, max_file_bytes=_LARGEST_BYTES, owner=root.stat().st_uid)
     own = replace(tree, sources=(Source("", root, rules),))
-    if is_file or session.args.unrestricted or session.args.no_ignore:
-        own = _free(session, own)
-    return Place(path, own, given.name if is_file else "", None, named_file=is_file)
+    if is_file or here.args.unrestricted or here.args.no_ignore:
+        own = _free(here, own)
+    return SearchPlace(path, own, given.name if is_file else "", None, named_file=is_file)
 
 
-def _free(session: Session, tree: Tree) -> Tree:
+def _free(here: Surroundings, tree: Tree) -> Tree:
     """The tree with nothing left out but what is never read."""
-    home = session.settings.home.resolve()
+    home = here.home.resolve()
     return replace(
         tree,
         sources=tuple(
@@ -212,9 +242,11 @@ def _free(session: Session, tree: Tree) -> Tree:
     )
 
 
-def _list_place(session: Session, place: Place, names: Names, chosen: Selection) -> Iterator[Found]:
-    args = session.args
-    free = _free(session, place.tree)
+def _list_place(
+    here: Surroundings, place: SearchPlace, names: Names, chosen: Selection
+) -> Iterator[SearchedFile]:
+    args = here.args
+    free = _free(here, place.tree)
     # what is denied, as if only ignore files counted: whether rg would have searched it
     ignoring = replace(
         free,
@@ -228,22 +260,22 @@ def _list_place(session: Session, place: Place, names: Names, chosen: Selection)
         if isinstance(each, Skipped) and each.reason == "symlink" and args.follow:
             yield from _follow(place, each.path, names)
             continue
-        shown, below = _spell(session, place, each.path)
+        shown, below = _spell(here, place, each.path)
         if isinstance(each, ListedFile):
             if place.named_file or names.takes(shown.removeprefix("./"), below):
-                yield Found(shown, each, place)
+                yield SearchedFile(shown, each, place)
             continue
         if each.reason == "denied" and each.detail.endswith("secrets)"):
             chosen.secrets += names.takes(shown.removeprefix("./"), below)
             continue
-        again = each
+        again: ListedFile | Skipped = each
         if names.names(shown.removeprefix("./")) or (args.files and each.reason in _NOT_TEXT):
             again = free.check(each.path)
             if isinstance(again, Skipped) and args.files and again.reason == "binary":
                 again = ListedFile(each.path, 0, 0)
         if isinstance(again, ListedFile):
             if names.takes(shown.removeprefix("./"), below):
-                yield Found(shown, again, replace(place, tree=free))
+                yield SearchedFile(shown, again, replace(place, tree=free))
         elif each.reason not in _SILENT and _is_missed(ignoring, each, below):
             chosen.left_out[_name_reason(each)] += 1
 
@@ -266,7 +298,7 @@ def _name_reason(each: Skipped) -> str:
     }.get(each.reason, each.reason.replace("_", " "))
 
 
-def _spell(session: Session, place: Place, path: str) -> tuple[str, str]:
+def _spell(here: Surroundings, place: SearchPlace, path: str) -> tuple[str, str]:
     """A path as it is printed, and its part below the place that was named."""
     if place.named_file:
         return place.label, path.rpartition("/")[2]
@@ -274,12 +306,12 @@ def _spell(session: Session, place: Place, path: str) -> tuple[str, str]:
     if place.label:
         return f"{place.label.rstrip('/')}/{below}" if place.label != "/" else f"/{below}", below
     source, _ = place.tree.locate(path)
-    if source.prefix or session.args.project:
-        return session.show_path(path), below
+    if source.prefix or here.args.project:
+        return here.show_path(path), below
     return below, below
 
 
-def _follow(place: Place, link: str, names: Names) -> Iterator[Found]:
+def _follow(place: SearchPlace, link: str, names: Names) -> Iterator[SearchedFile]:
     """What a link leads to, if that is inside the same folder and admitted under its own name."""
     source, below = place.tree.locate(link)
     target = (source.root / below).resolve()
@@ -294,4 +326,4 @@ def _follow(place: Place, link: str, names: Names) -> Iterator[Found]:
             rest += each.path.removeprefix(real)
             shown = f"{place.label.rstrip('/')}/{rest}" if place.label else rest
             if names.takes(shown.removeprefix("./"), rest):
-                yield Found(shown, each, place)
+                yield SearchedFile(shown, each, place)

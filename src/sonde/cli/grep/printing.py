@@ -49,7 +49,7 @@ class Form:
 
 
 @dataclass(slots=True)
-class Totals:
+class GrepTotals:
     """What `--stats` says."""
 
     matches: int = 0
@@ -75,7 +75,7 @@ class Totals:
         yield from (f"{took:.6f} seconds spent searching", f"{took:.6f} seconds total")
 
 
-def find_matches(
+def pick_lines(
     expression: Expression, data: bytes, form: Form, check: Callable[[], None]
 ) -> list[ByteLine]:
     """The lines to print as matches: at most so many, or those that do not match."""
@@ -125,7 +125,7 @@ class Printer:
         self._screen = screen
         self._out = out
         self._first = True
-        self.totals = Totals()
+        self.totals = GrepTotals()
 
     def print_file(
         self, path: str, data: bytes, lines: Sequence[ByteLine], further: Further
@@ -135,7 +135,7 @@ class Printer:
         touched = sum(1 + data.count(b"\n", line.start, line.end) for line in lines)
         matches = sum(len(line.spans) or 1 for line in lines)
         totals.lines += touched
-        totals.matches += matches
+        totals.matches += 0 if form.invert else matches
         totals.files += bool(lines)
         if bool(lines) == (form.mode == "without"):
             return False
@@ -169,7 +169,7 @@ class Printer:
     ) -> None:
         form = self._form
         if not self._first and (form.heading or form.context):
-            self._out.write(b"\n" if form.heading else b"--\n")
+            self._write(b"\n" if form.heading else b"--\n")
         self._first = False
         shown = self._show_path(path) if form.paths else b""
         if form.heading and form.paths:
@@ -202,6 +202,7 @@ class Printer:
             return
         if form.replace:
             text, spans = _replace_all(data, line, form.replace)
+            text = text.removesuffix(b"\n")
         starts = [0, *(at + 1 for at, byte in enumerate(text) if byte == 10)]
         for start, end in spans if form.each or form.only else [spans[0]]:
             row = bisect_right(starts, start) - 1
@@ -247,12 +248,12 @@ class Printer:
             message: Json = {
                 **named,
                 "lines": _as_text(data[line.start : stop]),
-                "line_number": line.number,
+                "line_number": line.number if self._form.numbers else None,
                 "absolute_offset": line.start,
                 "submatches": [self._describe(data, line, span) for span in line.spans],
             }
             self._write(_message("match" if row is line else "context", message))
-        stats = Totals(
+        stats = GrepTotals(
             sum(len(line.spans) for line in lines) if not self._form.invert else 0,
             sum(1 + data.count(b"\n", line.start, line.end) for line in lines),
             1, 1, len(data), self.totals.printed_bytes - printed, began,
@@ -364,7 +365,7 @@ def _message(kind: str, data: Json) -> bytes:
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def describe_totals(totals: Totals) -> Json:
+def describe_totals(totals: GrepTotals) -> Json:
     """The statistics of JSON Lines."""
     took = time.perf_counter() - totals.began
     elapsed = {"secs": int(took), "nanos": int(took % 1 * 1e9), "human": f"{took:.6f}s"}

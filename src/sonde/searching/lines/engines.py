@@ -49,7 +49,7 @@ def write_re2(node: syntax.Node, *, edges: bool = True) -> str:
             counts = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((least, most))
             counts = counts or f"{{{least},{'' if most is None else most}}}"
             return f"(?:{write_re2(inner, edges=edges)}){counts}{'' if greedy else '?'}"
-        case syntax.Group(inner, name):
+        case syntax.Capture(inner, name):
             label = f"?P<{name}>" if name.isascii() and name.isidentifier() else ""
             return f"({label}{write_re2(inner, edges=edges)})"
 
@@ -63,7 +63,7 @@ def list_assertions(node: syntax.Node) -> Iterator[syntax.Assertion]:
         case syntax.Sequence(parts) | syntax.Choice(parts):
             for part in parts:
                 yield from list_assertions(part)
-        case syntax.Repeat(inner) | syntax.Group(inner):
+        case syntax.Repeat(inner) | syntax.Capture(inner):
             yield from list_assertions(inner)
 
 
@@ -76,7 +76,7 @@ def may_break(node: syntax.Node) -> bool:
             return syntax.compile_class(text, fold=False).fullmatch("\n") is not None
         case syntax.Sequence(parts) | syntax.Choice(parts):
             return any(map(may_break, parts))
-        case syntax.Repeat(inner) | syntax.Group(inner):
+        case syntax.Repeat(inner) | syntax.Capture(inner):
             return may_break(inner)
     return False
 
@@ -101,7 +101,7 @@ def _begins_in_word(node: syntax.Node, *, backward: bool = False) -> bool:
             return all(_begins_in_word(part, backward=backward) for part in parts)
         case syntax.Repeat(inner, least):
             return least > 0 and _begins_in_word(inner, backward=backward)
-        case syntax.Group(inner):
+        case syntax.Capture(inner):
             return _begins_in_word(inner, backward=backward)
         case syntax.Sequence(parts):
             ordered = reversed(parts) if backward else iter(parts)
@@ -129,7 +129,7 @@ def _read_needs(node: syntax.Node) -> tuple[tuple[str, ...] | None, Needs | None
             return _read_choice(parts)
         case syntax.Sequence(parts):
             return _read_sequence(parts)
-        case syntax.Group(inner):
+        case syntax.Capture(inner):
             return _read_needs(inner)
         case syntax.Repeat(inner, least, most):
             if (least, most) == (1, 1):
@@ -288,7 +288,7 @@ class Stepper:
                     self._aim(end, len(self._steps), 0)
             case syntax.Repeat():
                 self._write_repeat(node)
-            case syntax.Group(inner):
+            case syntax.Capture(inner):
                 self._write(inner)
 
     def _write_repeat(self, node: syntax.Repeat) -> None:
@@ -356,7 +356,7 @@ def _list_first(node: syntax.Node) -> _Test | None:
             return lambda char: any(test(char) for test in known)
         case syntax.Repeat(inner, least):
             return _list_first(inner) if least else None
-        case syntax.Group(inner):
+        case syntax.Capture(inner):
             return _list_first(inner)
         case syntax.Sequence(parts):
             first = next((part for part in parts if not isinstance(part, syntax.Assertion)), None)

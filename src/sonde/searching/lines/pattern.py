@@ -191,7 +191,7 @@ class _Parser(syntax.PatternReader):
             self.refuse(start, "a '(' that is not closed")
         self._depth -= 1
         self.flags = kept
-        return syntax.Group(node, name) if captures else node
+        return syntax.Capture(node, name) if captures else node
 
     def _go_down(self, start: int, what: str) -> None:
         self._depth += 1

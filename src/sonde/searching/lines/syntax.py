@@ -65,14 +65,14 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Capture:
     """What a replacement can refer to by number or by name; matches as its inner node does."""
 
     inner: Node
     name: str = ""
 
 
-Node = Literal | CharClass | Assertion | Repeat | Sequence | Choice | Group
+Node = Literal | CharClass | Assertion | Repeat | Sequence | Choice | Capture
 
 _WORD = (
     r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}"
