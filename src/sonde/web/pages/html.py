@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from importlib.resources import files
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from starlette.types import Scope
 
 from sonde.errors import NoSuchAddress, SondeError, TokenRequired
 from sonde.text.formats import format_age, format_bytes
+from sonde.text.syntax_highlighting import Token
 from sonde.tools.route import Content
 from sonde.web.rest import shape_error
 
@@ -86,6 +88,22 @@ _MENU = {
 """The parts of the site in the order of its menu: address -> name, purpose."""
 
 
+STATIC = {
+    file.name: file.read_bytes()
+    for file in files("sonde.web").joinpath("static").iterdir()
+    if file.name.endswith((".css", ".js", ".svg"))
+}
+"""The static files by name: read once, so that there is no folder to traverse."""
+_ASSETS: Mapping[str, Sequence[str]] = {
+    "search": ("search",),
+    "file": ("viewer",),
+    "entry": ("viewer",),
+    "projects": ("jobs",),
+    "disk": ("disk", "jobs"),
+}
+"""The style sheets and scripts of each kind of page besides `tokens` and `page`."""
+
+
 def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = True) -> Content:
     """A whole page; without `menu`, one that asks for nothing that needs a token."""
     parts = [
@@ -98,9 +116,11 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", f"{title} · sonde" if title else "sonde"),
         tag("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
-        tag("link", rel="stylesheet", href="/static/page.css"),
-        tag("script", src="/static/page.js", defer=True) if menu else None,
-    ]
+        [tag("link", rel="stylesheet", href=f"/static/{name}.css")
+         for name in ("tokens", "page", *_ASSETS.get(kind, ())) if f"{name}.css" in STATIC],
+        [tag("script", src=f"/static/{name}.js", defer=True)
+         for name in ("page", *_ASSETS.get(kind, ())) if menu and f"{name}.js" in STATIC],
+    ]  # fmt: skip
     body = [
         tag("a", "Skip to the content", class_="skip", href="#main"),
         tag(
@@ -132,6 +152,17 @@ def show_error(error: SondeError) -> Markup:
 def show_note(title: str, *inner: object, kind: str = "empty") -> Markup:
     """A note in place of a list that is empty."""
     return tag("section", tag("h2", title), *inner, class_=f"note {kind}")
+
+
+def show_icon(name: str) -> Markup:
+    """A drawing of `icons.svg`, for the eye only."""
+    use = Markup(f'<use href="/static/icons.svg#{name}"/>')
+    return tag("svg", use, class_="icon", aria_hidden="true")
+
+
+def show_tokens(tokens: Iterable[Token]) -> Markup:
+    """A line of highlighted code."""
+    return join(tag("span", text, class_=f"c-{kind}") if kind else text for kind, text in tokens)
 
 
 def show_age(moment: str | None) -> Markup | str:
