@@ -8,7 +8,20 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-_PLUS = ("vi", "vim", "nvim", "view", "gvim", "nano", "emacs", "emacsclient", "kak", "joe", "mg", "ed")
+_PLUS = (
+    "vi",
+    "vim",
+    "nvim",
+    "view",
+    "gvim",
+    "nano",
+    "emacs",
+    "emacsclient",
+    "kak",
+    "joe",
+    "mg",
+    "ed",
+)
 _COLON = ("subl", "zed", "hx", "helix", "micro", "sublime_text", "atom", "mate")
 _GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf")
 _LINE = ("idea", "pycharm", "webstorm", "goland", "clion", "rubymine", "kate", "gedit")
@@ -16,7 +29,7 @@ _USUAL = ("sensible-editor", "vi", "nano")
 
 
 def find_editor(environ: Mapping[str, str]) -> list[str]:
-    """The command of the editor: $VISUAL, $EDITOR or the first usual one; empty if there is none."""
+    """The command of the editor: $VISUAL, $EDITOR or the first usual one; empty if none is."""
     chosen = environ.get("VISUAL") or environ.get("EDITOR")
     if chosen:
         return shlex.split(chosen)

@@ -28,6 +28,8 @@ _LIGHT = {
 }
 """Commands that need neither settings nor a project."""
 
+_PICKER = Command("", "pick a result and open it", "picker:run_picker")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
@@ -52,7 +54,7 @@ def _run(argv: Sequence[str] | None) -> int:
             module, function = _LIGHT[args.command]
             code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(args)
             return code
-        if not args.command:
+        if not args.command and not (sys.stdin.isatty() and sys.stdout.isatty()):
             from sonde.cli.commands.manual import render_overview
 
             print("\n".join(render_overview()), file=sys.stderr)
@@ -65,7 +67,7 @@ def _run(argv: Sequence[str] | None) -> int:
     from sonde.runtime.logs import open_logs
 
     open_logs(None, "debug" if args.verbose else "critical")
-    command = next(known for known in COMMANDS if known.name == args.command)
+    command = next((known for known in COMMANDS if known.name == args.command), _PICKER)
     session = Session(args, os.environ, models=command.models)
     if args.json and hasattr(sys.stdout, "reconfigure"):
         # in JSON, a byte that is not UTF-8 is written as the escape of its surrogate

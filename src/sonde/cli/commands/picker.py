@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from sonde.cli.colors import color_code
 from sonde.cli.editor import open_file
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
@@ -199,15 +199,19 @@ class Picker:
         place = Path(self._question.project or self._searcher.root or ".").absolute().name
         head = f"{screen.paint('bold', '> ')}{prepare_line(self._question.words)[0]}"
         lines = [head, f"{kinds}  {screen.paint('dim', place)}"]
-        for at in range(top, min(top + rows, len(self._entries))):
-            lines.append(self._draw_entry(self._entries[at], width, is_chosen=at == self._at))
+        lines += [
+            self._draw_entry(entry, width, is_chosen=at == self._at)
+            for at, entry in enumerate(self._entries[top : top + rows], top)
+        ]
         lines += [""] * (rows + 2 - len(lines)) + [screen.paint("dim", "─" * width)]
         lines += self._preview(width, height - len(lines) - 1)
         lines += [""] * (height - 1 - len(lines))
         lines = [*lines[: height - 1], screen.paint("dim", cut_line(self._note, width))]
         column = len(prepare_line(self._question.words)[0]) + 3
         body = "\x1b[K\r\n".join(lines)
-        os.write(1, f"\x1b[?25l\x1b[H{body}\x1b[K\x1b[1;{column}H\x1b[?25h".encode("utf-8", "replace"))
+        os.write(
+            1, f"\x1b[?25l\x1b[H{body}\x1b[K\x1b[1;{column}H\x1b[?25h".encode("utf-8", "replace")
+        )
 
     def _draw_entry(self, entry: Entry, width: int, *, is_chosen: bool) -> str:
         screen = self._session.out
@@ -225,7 +229,7 @@ class Picker:
         lines = entry.text.removesuffix("\n").split("\n")
         first = max(0, min(entry.line - entry.first - height // 3, len(lines) - height))
         find = find_query_words(self._question.words)
-        colored = self._session.color_code(entry.text, language_of(entry.path).name)
+        colored = color_code(entry.text, language_of(entry.path).name, self._session.out)
         gutter = len(str(entry.first + len(lines)))
         for at in range(first, min(first + height, len(lines))):
             number = self._session.out.paint("dim", f"{entry.first + at:>{gutter}} │ ")
@@ -235,7 +239,9 @@ class Picker:
 def split_keys(data: bytes) -> Iterator[str]:
     """The keys in what the terminal sent: names, and `text ` with what was typed."""
     while data:
-        known = next((code for code in sorted(_KEYS, key=len, reverse=True) if data.startswith(code)), None)
+        known = next(
+            (code for code in sorted(_KEYS, key=len, reverse=True) if data.startswith(code)), None
+        )
         if known and not (known == b"\x1b" and len(data) > 1):
             yield _KEYS[known]
             data = data[len(known) :]
@@ -298,8 +304,7 @@ class Searcher:
             try:
                 span = f"{first}-{entry.line + _AROUND}"
                 text = read_current_text(self._session.app.workspace, self.root, entry.path, span)
-                shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-                self._texts[key] = replace(entry, text=shown, first=first)
+                self._texts[key] = replace(entry, text=text, first=first)
             except SondeError as error:
                 self._texts[key] = replace(entry, text=error.user_message)
         return self._texts[key]
@@ -332,7 +337,9 @@ class Searcher:
         app, words = self._session.app, question.words.strip()
         if question.kind == _PROJECTS:
             rows = list_projects(app, work=work)["projects"]
-            paths = [row["projectPath"] for row in rows if words.lower() in row["projectPath"].lower()]
+            paths = [
+                row["projectPath"] for row in rows if words.lower() in row["projectPath"].lower()
+            ]
             return [Entry(path) for path in paths], "" if paths else "no project is indexed"
         root = str(find_project(app.workspace, question.project or self._session.args.project).root)
         if root != self.root:
@@ -340,7 +347,10 @@ class Searcher:
         if not words:
             return [], ""
         if question.kind == "lines":
-            lines = grep(app, words, limit=_LINES, project=root, work=work)["matches"]
+            fold = words == words.lower()
+            lines = grep(app, words, ignore_case=fold, limit=_LINES, project=root, work=work)[
+                "matches"
+            ]
             return [Entry(row["path"], row["line"], row["text"]) for row in lines], ""
         if question.kind == "files":
             glob = words if any(char in "*?[{" for char in words) else f"**/*{words}*"
@@ -357,4 +367,6 @@ _TOKENS = 40_000  # of one answer: fifty hits with their lines
 def _read_row(row: HitRow) -> Entry:
     text, label = row["text"], row.get("symbol", "")
     label = label or next((line for line in text.split("\n") if line.strip()), "")
-    return Entry(row["path"], row["startLine"], label, text if not row.get("parts") else "", row["startLine"])
+    return Entry(
+        row["path"], row["startLine"], label, text if not row.get("parts") else "", row["startLine"]
+    )
