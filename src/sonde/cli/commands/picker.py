@@ -48,7 +48,7 @@ _HELP = "↑↓ choose · Enter open · Tab kind · Ctrl-T project · Esc leave"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Pick:
     """One row of the list: a place, what is said about it, and its lines if they are known."""
 
     path: str
@@ -60,7 +60,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Asked:
     """What is looked for: the words, in which kind of thing, in which project."""
 
     words: str = ""
@@ -104,15 +104,15 @@ class Picker:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._question = Question()
-        self._entries: list[Entry] = []
+        self._question = Asked()
+        self._entries: list[Pick] = []
         self._at = 0
         self._note = _HELP
         self._back = KINDS[0]
         """The kind to go back to from the list of projects."""
         self._searcher = Searcher(session)
 
-    def run(self, size: Callable[[], os.terminal_size]) -> Entry | None:
+    def run(self, size: Callable[[], os.terminal_size]) -> Pick | None:
         """Handle keys until an entry is chosen; None if the person leaves."""
         wake, waken = os.pipe()
         os.set_blocking(waken, False)
@@ -146,7 +146,7 @@ class Picker:
             signal.signal(signal.SIGWINCH, before)
             self._searcher.stop()
 
-    def locate(self, entry: Entry) -> str:
+    def locate(self, entry: Pick) -> str:
         """The path to open, as seen from here."""
         root = self._searcher.root or "."
         return os.path.relpath(Path(root) / entry.path)
@@ -157,7 +157,7 @@ class Picker:
             return False
         if self._question.kind != _PROJECTS:
             return True
-        self._ask(Question("", self._back, self._entries[self._at].path))
+        self._ask(Asked("", self._back, self._entries[self._at].path))
         return False
 
     def _press(self, key: str) -> None:
@@ -171,7 +171,7 @@ class Picker:
             self._ask(replace(question, kind=kinds[(at + 1) % len(kinds)]))
         elif key == "project":
             self._back = question.kind if question.kind in KINDS else self._back
-            self._ask(Question("", _PROJECTS, question.project))
+            self._ask(Asked("", _PROJECTS, question.project))
         elif key.startswith("text "):
             self._ask(replace(question, words=question.words + key[5:]))
         elif key in ("erase", "erase word", "clear"):
@@ -179,7 +179,7 @@ class Picker:
             head = {"erase": words[:-1], "clear": ""}.get(key, words.rstrip().rpartition(" ")[0])
             self._ask(replace(question, words=head))
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: Asked) -> None:
         self._question, self._at = question, 0
 
     def _take(self) -> None:
@@ -213,7 +213,7 @@ class Picker:
             1, f"\x1b[?25l\x1b[H{body}\x1b[K\x1b[1;{column}H\x1b[?25h".encode("utf-8", "replace")
         )
 
-    def _draw_entry(self, entry: Entry, width: int, *, is_chosen: bool) -> str:
+    def _draw_entry(self, entry: Pick, width: int, *, is_chosen: bool) -> str:
         screen = self._session.out
         where = f"{entry.path}:{entry.line}" if self._question.kind != _PROJECTS else entry.path
         where = prepare_line(where)[0]
@@ -261,20 +261,20 @@ class Searcher:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._ready = threading.Condition()
-        self._question: Question | None = None
+        self._question: Asked | None = None
         self._work: Work | None = None
         self._ended = False
-        self.found: tuple[list[Entry], str] = ([], "")
+        self.found: tuple[list[Pick], str] = ([], "")
         self.root = ""
         self._thread: threading.Thread | None = None
-        self._texts: dict[tuple[str, int], Entry] = {}
+        self._texts: dict[tuple[str, int], Pick] = {}
 
     def start(self, done: Callable[[], object]) -> None:
         """Begin to answer; `done` is called from the thread after each answer."""
         self._thread = threading.Thread(target=self._run, args=(done,), daemon=True)
         self._thread.start()
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: Asked) -> None:
         """Answer this question next; the one in work is given up."""
         with self._ready:
             self._question = question
@@ -292,7 +292,7 @@ class Searcher:
         if self._thread:
             self._thread.join()
 
-    def read(self, entry: Entry) -> Entry:
+    def read(self, entry: Pick) -> Pick:
         """The entry with the lines around its place, for those that came without."""
         if entry.text or not self.root:
             return entry
@@ -329,7 +329,7 @@ class Searcher:
                 self.found = [], f"{type(error).__name__}: {error}"
             done()
 
-    def _answer(self, question: Question, work: Work) -> tuple[list[Entry], str]:
+    def _answer(self, question: Asked, work: Work) -> tuple[list[Pick], str]:
         from sonde.projects.find import find_project
         from sonde.tools.code import grep, search_by_path, search_code, search_docs
         from sonde.tools.index import list_projects
@@ -340,7 +340,7 @@ class Searcher:
             paths = [
                 row["projectPath"] for row in rows if words.lower() in row["projectPath"].lower()
             ]
-            return [Entry(path) for path in paths], "" if paths else "no project is indexed"
+            return [Pick(path) for path in paths], "" if paths else "no project is indexed"
         root = str(find_project(app.workspace, question.project or self._session.args.project).root)
         if root != self.root:
             self.root, self._texts = root, {}
@@ -351,11 +351,11 @@ class Searcher:
             lines = grep(app, words, ignore_case=fold, limit=_LINES, project=root, work=work)[
                 "matches"
             ]
-            return [Entry(row["path"], row["line"], row["text"]) for row in lines], ""
+            return [Pick(row["path"], row["line"], row["text"]) for row in lines], ""
         if question.kind == "files":
             glob = words if any(char in "*?[{" for char in words) else f"**/*{words}*"
             files = search_by_path(app, glob, limit=_LINES, project=root, work=work)["matches"]
-            return [Entry(path) for path in files], ""
+            return [Pick(path) for path in files], ""
         verb = search_docs if question.kind == "docs" else search_code
         answer = verb(app, words, top_k=_HITS, project=root, max_tokens=_TOKENS, work=work)
         return list(map(_read_row, answer["results"])), answer["metadata"].get("note", "")
@@ -364,9 +364,9 @@ class Searcher:
 _TOKENS = 40_000  # of one answer: fifty hits with their lines
 
 
-def _read_row(row: HitRow) -> Entry:
+def _read_row(row: HitRow) -> Pick:
     text, label = row["text"], row.get("symbol", "")
     label = label or next((line for line in text.split("\n") if line.strip()), "")
-    return Entry(
+    return Pick(
         row["path"], row["startLine"], label, text if not row.get("parts") else "", row["startLine"]
     )
