@@ -184,10 +184,17 @@ COMMANDS = (
                about="which (default: those found)"),
         _value("--scope", choices=("user", "project"), about="for all projects, or this one"),
         _flag("--guide", about="also add a short section on sonde to the agents' instructions"),
+        _flag("--no-skill", about="do not add a skill for agents that have such"),
+        _flag("--print-guide", about="print twenty lines to paste into any agent's instructions"),
         _flag("--auto-index", about="let agents' servers index the project they are started in"),
         _flag("--remove", about="remove what setup added"),
         _flag("--dry-run", about="show what would change, and change nothing"),
     ), "sonde setup claude-code codex --scope project --guide"),
+    Command("uninstall", "remove sonde's entries, indexes and caches from this machine",
+            "uninstall:run_uninstall", (
+        _flag("--all", about="also delete personal knowledge (`sonde knowledge export` saves it)"),
+        _flag("--dry-run", about="show what would be removed, and remove nothing"),
+    ), "sonde uninstall --dry-run", models=False),
     Command("mcp", "serve agents: MCP over stdin and stdout", "serve:run_mcp", (_TOOLSETS,),
             "sonde mcp --toolsets all"),
     Command("serve", "serve agents and people over HTTP: MCP, REST and pages", "serve:run_serve", (

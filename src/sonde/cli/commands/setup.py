@@ -10,13 +10,14 @@ from pathlib import Path
 from sonde.agents.configs import (
     Change,
     decode_config,
+    find_setups,
     plan_entry,
-    plan_guide,
     read_config,
     replace_config,
 )
+from sonde.agents.guides import GUIDE, plan_guide, plan_skill
 from sonde.agents.json_edit import put_jsonc
-from sonde.agents.machine import AGENTS, Agent, Machine, Scope, find_launch
+from sonde.agents.machine import AGENTS, Agent, Launch, Machine, Scope, find_launch
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
@@ -24,6 +25,7 @@ from sonde.errors import ConfirmationRequired, SondeError, UnknownArgument
 from sonde.settings import RULES
 
 _DONE_WORDS = {"add": "added to", "update": "updated in", "remove": "removed from"}
+_SKILL_FOLDERS = 3  # `.agents/skills/sonde`: what setup may have made for a skill
 _DIFF_STYLES = {"+": "good", "-": "bad", "@": "dim"}
 
 
@@ -74,13 +76,24 @@ class Step:
 def run_setup(session: Session) -> int:
     """Show each change, ask, write; exits with 0 if every file could be dealt with."""
     args = session.args
+    if args.print_guide:
+        session.print_lines([GUIDE])
+        return FOUND
     backups = session.settings.home / "backups"
     machine = Machine(Path.home(), session.environ)
     agents = choose_agents(machine, args.agents)
     if not agents:
         session.note("no agent was found; name one: " + ", ".join(a.name for a in AGENTS))
         return _finish(session, [], NOTHING)
-    steps = list(_plan_steps(session, machine, agents, backups))
+    scope: Scope = args.scope or "user"
+    project = session.opened.root if scope == "project" else None
+    launch = find_launch(session.environ, args.project if scope == "user" else None)
+    steps = [
+        step
+        for step in plan_steps(machine, agents, scope, project, launch, backups, remove=args.remove)
+        if (step.agent != "guide" or args.guide or args.remove)
+        and not (step.agent == "skill" and args.no_skill)
+    ]
     pending = [step for step in steps if step.is_pending]
     can_ask = session.prompt.is_interactive() and not args.json
     if pending and not args.dry_run and not (session.settings.assume_yes or can_ask):
@@ -130,29 +143,42 @@ def choose_agents(machine: Machine, names: list[str]) -> list[Agent]:
     return [known[name] for name in dict.fromkeys(names)] or machine.find_agents()
 
 
-def _plan_steps(
-    session: Session, machine: Machine, agents: list[Agent], backups: Path
+def plan_steps(
+    machine: Machine,
+    agents: list[Agent],
+    scope: Scope,
+    project: Path | None,
+    launch: Launch,
+    backups: Path,
+    *,
+    remove: bool,
 ) -> Iterator[Step]:
-    args = session.args
-    scope: Scope = args.scope or "user"
-    project = session.opened.root if scope == "project" else None
-    launch = find_launch(session.environ, args.project if scope == "user" else None)
+    """The change to every file: configurations, then skills, then sections of instructions."""
     guides: dict[Path, list[str]] = {}
+    skills: dict[Path, list[str]] = {}
     for agent in agents:
         path = machine.find_config(agent, scope, project)
         step = Step(agent.name, agent.title, path)
         if guide := machine.find_guide(agent, scope, project):
             guides.setdefault(guide.resolve(), []).append(agent.title)  # one may link to another
+        if skill := machine.find_skill(agent, scope, project):
+            skills.setdefault(skill, []).append(agent.title)
         if path is None:
             yield replace(step, reason=f"no {scope} configuration")
             continue
-        plan = partial(plan_entry, agent, path, launch, remove=args.remove, backups=backups)
+        plan = partial(plan_entry, agent, path, launch, remove=remove, backups=backups)
         yield _plan(step, plan)
-    if args.guide or args.remove:
-        for path, titles in guides.items():
-            step = Step("guide", f"Guide for {', '.join(titles)}", path)
-            step = _plan(step, partial(plan_guide, path, remove=args.remove, backups=backups))
-            if step.action != "none" or not args.remove:
+    shared = {  # with agents that keep sonde
+        machine.find_skill(setup.agent, scope, project)
+        for setup in find_setups(machine, project)
+        if setup.command and setup.scope == scope and setup.agent not in agents
+    }
+    for kind, files in (("skill", skills), ("guide", guides)):
+        for path, titles in files.items():
+            step = Step(kind, f"{kind.capitalize()} for {', '.join(titles)}", path)
+            plan_file = plan_skill if kind == "skill" else plan_guide
+            step = _plan(step, partial(plan_file, path, remove=remove, backups=backups))
+            if not (remove and (step.action == "none" or path in shared)):
                 yield step
 
 
@@ -173,7 +199,7 @@ def _apply(session: Session, step: Step, backups: Path) -> Step:
     if not session.settings.assume_yes and not session.prompt.ask_yes("Write this?"):
         return step
     try:
-        backup = step.change.write(backups)
+        backup = write_step(step, backups)
     except SondeError as error:
         failed = replace(step, error=error)
         if show:
@@ -184,6 +210,19 @@ def _apply(session: Session, step: Step, backups: Path) -> Step:
         done = f"{_DONE_WORDS[step.action]} {escape_controls(str(step.file))}"
         session.print_lines([f"{session.out.paint('good', '✓')} {done}{note}"])
     return replace(step, written=True, backup=backup)
+
+
+def write_step(step: Step, backups: Path) -> Path | None:
+    """Write the change of a step; with a skill, its empty folders go. Returns the backup."""
+    assert step.change is not None
+    backup = step.change.write(backups)
+    if step.agent == "skill" and step.change.after is None:
+        for folder in list(step.change.path.parents)[:_SKILL_FOLDERS]:
+            try:
+                folder.rmdir()
+            except OSError:
+                break
+    return backup
 
 
 def _render_step(session: Session, step: Step) -> Iterator[str]:
