@@ -1,11 +1,11 @@
 """`sonde uninstall`, and what an older and a newer version do to each other's indexes."""
 
 import json
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
 from .conftest import Shell
@@ -90,24 +90,35 @@ def test_an_index_in_use_is_not_pulled_away(shell: Shell) -> None:
     assert not folder.exists()
 
 
-def set_format(folder: Path, change: int) -> None:
-    with sqlite3.connect(folder / "index.db") as db:
-        (found,) = db.execute("PRAGMA user_version").fetchone()
-        db.execute(f"PRAGMA user_version = {found + change}")
-        db.commit()
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+def change_format(folder: Path, change: int, statement: str = "SELECT 1") -> int:
+    """The format of an index, changed as another version would have written it."""
+    db = apsw.Connection(str(folder / "index.db"))
+    found: int = db.pragma("user_version")
+    db.execute(statement)
+    db.pragma("user_version", found + change)
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
+    return found
 
 
 def test_an_older_version_leaves_a_newer_index_alone(shell: Shell) -> None:
     shell.extra["SONDE_EMBEDDING"] = "none"
     assert shell.run("index", "--yes").returncode == 0
     (folder,) = (shell.home / ".mcp/search/indexes").iterdir()
-    set_format(folder, +1)
-    before = (folder / "index.db").read_bytes()
+    current = change_format(folder, +1)
     for args in (("search", "invoice"), ("index", "--yes")):
         done = shell.run(*args)
         assert done.returncode == 2
         assert "newer version" in done.stderr
-    assert (folder / "index.db").read_bytes() == before
+    assert change_format(folder, 0) == current + 1
     assert shell.run("grep", "-l", "invoice").stdout == "src/mail/send.py\n"
+
+
+def test_a_newer_version_upgrades_an_older_index_in_place(shell: Shell) -> None:
+    shell.extra["SONDE_EMBEDDING"] = "none"
+    assert shell.run("index", "--yes").returncode == 0
+    (folder,) = (shell.home / ".mcp/search/indexes").iterdir()
+    current = change_format(folder, -1, "ALTER TABLE files DROP COLUMN stamp")
+    done = shell.run("search", "invoice", "--json")
+    assert json.loads(done.stdout)["results"][0]["path"] == "src/mail/send.py"
+    assert change_format(folder, 0) == current

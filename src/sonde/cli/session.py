@@ -6,8 +6,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -94,11 +94,14 @@ class Session:
         try:
             project = find_project(self.app.workspace, self._named)
         except ProjectNotDetected:
-            if self.args.json or not self.prompt.is_interactive():
+            if self.args.command == "index" and self.settings.assume_yes:
+                project = find_project(self.app.workspace, None, Work())
+            elif self.args.json or not self.prompt.is_interactive():
                 raise
-            root = ask_root(self.prompt, Path.cwd())
-            self.chose_root = True
-            project = find_project(self.app.workspace, str(root))
+            else:
+                root = ask_root(self.prompt, Path.cwd())
+                self.chose_root = True
+                project = find_project(self.app.workspace, str(root))
         if self.args.command not in _PRINT_WARNINGS:
             for warning in project.settings.warnings:
                 self.note(escape_controls(warning), "warn")
@@ -222,6 +225,25 @@ class Session:
         """Print text for people, on stdout."""
         for line in lines:
             sys.stdout.write(f"{line}\n")
+
+    def page_lines(self, lines: Sequence[str], count: int) -> None:
+        """Print text for people; if it is longer than the terminal, in their pager."""
+        import shlex
+        import shutil
+        import subprocess
+
+        rows = 0
+        with suppress(OSError, ValueError):
+            rows = os.get_terminal_size(sys.stdout.fileno()).lines if self.out.tty else 0
+        pager = shlex.split(self.environ.get("PAGER", "less"))
+        is_long = rows and count > rows and self.prompt.is_interactive() and not self.args.quiet
+        if is_long and pager and shutil.which(pager[0], path=self.environ.get("PATH")):
+            environ = {"LESS": "FRX", **self.environ}
+            text = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+            with suppress(OSError, BrokenPipeError):
+                subprocess.run(pager, input=text, env=environ, check=False)
+                return
+        self.print_lines(lines[len(lines) - count :])
 
     def print_answer(self, answer: object, lines: Iterable[str]) -> None:
         """Print an answer: as JSON with --json, else as lines for people."""

@@ -16,13 +16,13 @@ from typing import get_args
 
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, display_width, escape_controls
+from sonde.cli.terminal import Screen, display_width, escape_controls, render_table
 from sonde.errors import IndexBusy, IndexNotFound, InvalidRequest, ProjectNotDetected, SondeError
 from sonde.policy.roots import MARKERS
 from sonde.runtime.logs import LOG_FILE
 from sonde.settings import RULES, Settings, apply_project_config
 from sonde.stores.users import Gift, Users, load_signing_key
-from sonde.text.formats import count_of, format_bytes, show_time
+from sonde.text.formats import count_of, format_bytes, format_moment, show_time
 from sonde.types import LOCAL, Json
 
 _VALUE_COLUMNS = 32  # longer values push their source to the right
@@ -190,12 +190,15 @@ def _give(session: Session, users: Users, action: str, name: str) -> int:
 
 
 def _list(session: Session, users: Users) -> int:
-    rows, lines = [], []
+    rows, cells = [], []
+    lines: list[str] = []
     for key in users.list_keys():
         created, revoked = show_time(key.created_at), show_time(key.revoked_at)
         rows.append({"user": key.user, "id": key.id, "created": created, "revoked": revoked})
-        state = f"revoked {revoked}" if revoked else f"since {created}"
-        lines.append(escape_controls(f"{key.user}  {key.id}  {state}"))
+        state = "revoked" if revoked else "created"
+        when = format_moment(revoked or created, time.time())
+        cells.append(tuple(map(escape_controls, (key.user, key.id, f"{state} {when}"))))
+    lines += render_table(("USER", "KEY", "STATE"), cells, session.out)
     given = {kind: users.list_all_given(kind) for kind in get_args(Gift)}
     for kind, holders in given.items():
         for user, places in holders.items():
@@ -313,7 +316,7 @@ def _check_index(session: Session) -> Iterator[Check]:
         return
     found = (
         f"{status['status']}, {status['totalFiles']:,} files, {status['totalChunks']:,} chunks, "
-        f"{status['storageSize']}, updated {status['lastUpdated'] or 'never'}"
+        f"{status['storageSize']}, updated {format_moment(status['lastUpdated'], time.time())}"
     )
     yield Check("index", found)
     yield Check("index log", str(session.opened.folder / "logs" / LOG_FILE))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sonde.cli.parse import FOUND, NOTHING
+from sonde.cli.colors import color_code
+from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, cut_line, escape_controls, prepare_line
-from sonde.errors import InvalidRequest
+from sonde.cli.terminal import Screen, escape_controls
+from sonde.errors import EmptyQuery, InvalidRequest
 from sonde.text.formats import count_of
-from sonde.text.highlight import Finder, TextSpan, find_query_words, join_parts
+from sonde.text.highlight import Finder, find_query_words, join_parts
+from sonde.text.languages import language_of
 from sonde.types import HitRow
 
 if TYPE_CHECKING:
@@ -22,6 +25,10 @@ SNIPPET_LINES = 10  # a screen shows three results of this height
 LEAD_LINES = 2  # shown above the first line with a match
 _HEAD_ENDS = (")", "]", "{")
 """How a line begins that ends the head of a definition, not the definition itself."""
+_DOUBTFUL = "No exact match"
+"""How the note begins when no word of the question is in the index."""
+_DOUBTFUL_HITS = 3  # of such an answer: enough to see whether one fits by meaning
+_MOST_HITS = 50  # what the verbs rank at most
 _MAX_LINES = 100_000  # without --limit: more than anybody reads, and still little memory
 _TERMINAL_TOKENS = 20_000
 """People scroll, so they get whole results; programs get the budget of the settings."""
@@ -29,42 +36,85 @@ _TERMINAL_TOKENS = 20_000
 
 def run_search(session: Session) -> int:
     """Answer a question about the project's code, or its documentation."""
-    from sonde.searching.readings import read_literally
-    from sonde.tools.code import search_code, search_docs
-
     args = session.args
     query = " ".join(args.query)
     if args.mode == "regex":
         return _search_lines(session, query)
-    project = "all" if args.all_projects else session.project
+    if not (query or args.cursor):
+        raise EmptyQuery("neither words nor --cursor")
+    answer = _ask(session, query)
+    results, note = answer["results"], answer["metadata"].get("note", "")
+    is_doubtful = note.startswith(_DOUBTFUL)
+    if is_doubtful and not (args.limit or args.all or args.json or args.json_lines):
+        results = results[:_DOUBTFUL_HITS]
+        answer = {**answer, "results": results}
+    if args.open and results:
+        return _open_first(session, results[0])
+    if args.json_lines:
+        for row in results:
+            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+    elif args.json:
+        session.print_json(answer)
+    else:
+        _print_results(session, answer, query, note if is_doubtful else "")
+    return FOUND if results else NOTHING
+
+
+def _ask(session: Session, query: str) -> SearchAnswer:
+    """The page that was asked for, or all of them."""
+    from sonde.tools.code import search_code, search_docs
+
+    args = session.args
     verb = search_docs if args.docs else search_code
     tokens = args.max_tokens or (None if args.json else _TERMINAL_TOKENS)
     with session.working() as work:
         options = {"max_tokens": tokens, "explain": args.explain, "work": work}
-        answer = verb(
-            session.app,
-            query,
-            top_k=args.limit or 10,
-            project=project,
-            mode=args.mode or "auto",
-            # across projects, a path is relative to each of them
-            path=args.path if args.all_projects or not args.path else session.inside(args.path),
-            **options,
-        )
-        # who names a number wants all of them, and no option takes a cursor
-        while args.limit and not args.max_tokens and "nextCursor" in answer:
+        if args.cursor:
+            answer = verb(session.app, cursor=args.cursor, **options)
+        else:
+            answer = verb(
+                session.app,
+                query,
+                top_k=args.limit or (_MOST_HITS if args.all else 10),
+                project="all" if args.all_projects else session.project,
+                mode=args.mode or "auto",
+                # across projects, a path is relative to each of them
+                path=args.path if args.all_projects or not args.path else session.inside(args.path),
+                **options,
+            )
+        # who names a number wants that many
+        while ((args.limit and not args.max_tokens) or args.all) and "nextCursor" in answer:
             more = verb(session.app, cursor=answer["nextCursor"], **options)
             rows = answer["results"] + more["results"]
             answer = {**more, "results": rows, "metadata": answer["metadata"]}
-    if args.json:
-        session.print_json(answer)
-    else:
-        look = Style(session.out, session.show_path, full=args.full, scores=args.scores)
-        reading = read_literally(query)
-        line = reading.line if reading else 0
-        session.print_lines(render_search(answer, look, find_query_words(query), line))
-        session.note(" · ".join(describe_search(answer)))
-    return FOUND if answer["results"] else NOTHING
+    return answer
+
+
+def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: str) -> None:
+    from sonde.searching.readings import read_literally
+
+    args = session.args
+    if doubt:  # before what is only near in meaning
+        session.note(escape_controls(doubt), "warn")
+    look = Style(session.out, session.show_path, full=args.full, scores=args.scores)
+    reading = read_literally(query)
+    line = reading.line if reading else 0
+    lines = list(render_search(answer, look, find_query_words(query), line))
+    session.page_lines([*([doubt, ""] if doubt and lines else ()), *lines], len(lines))
+    session.note(" · ".join(note for note in describe_search(answer) if note != doubt))
+    if more := answer.get("nextCursor"):
+        session.note(f"more: repeat with --all, or --cursor {more}")
+
+
+def _open_first(session: Session, row: HitRow) -> int:
+    from sonde.cli.editor import open_file
+
+    path = session.show_path(row["path"], row.get("project"))
+    code = open_file(session.environ, path, row["startLine"])
+    if code is None:
+        session.print_lines([f"{path}:{row['startLine']}"])
+        session.note("set EDITOR to open it there")
+    return FAILED if code else FOUND
 
 
 def _search_lines(session: Session, pattern: str) -> int:
@@ -177,13 +227,8 @@ class Style:
     def path(self, path: str, project: str | None = None) -> str:
         """A path relative to the working directory; its controls are escaped on a terminal."""
         shown = self.show_path(path, project)
-        return self.screen.paint("path", escape_controls(shown) if self.screen.tty else shown)
-
-    def cut(self, text: str, spans: Sequence[TextSpan], taken: int) -> str:
-        """A line of a file with its matches marked, cut to the width left of `taken`."""
-        shown, moved = prepare_line(text, spans)
-        width = None if self.full or self.screen.width is None else self.screen.width - taken
-        return self.screen.mark(cut_line(shown, width), moved)
+        painted = self.screen.paint("path", escape_controls(shown) if self.screen.tty else shown)
+        return self.screen.link(shown, painted)
 
 
 def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 0) -> Iterator[str]:
@@ -204,15 +249,20 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 
             symbol = symbol if reaches(lines, opening, best) else ""
         yield _render_place(row, look, symbol)
         numbers = _number_lines(row, len(lines))
+        colored = color_code(row["text"], language_of(row["path"]).name, look.screen)
         gutter = len(str(row["endLine"]))
         for at in range(start, end if row["text"] else start):  # a listed path has no text
             number = look.screen.paint("dim", f"  {numbers[at]:>{gutter}} │ ")
             line = lines[at].removesuffix("\r")
-            yield (number + look.cut(line, join_parts(line, find(line)), gutter + 5)).rstrip()
+            width = None if look.full or not look.screen.width else look.screen.width - gutter - 5
+            yield (number + colored.draw(at, join_parts(line, find(line)), width)).rstrip()
         if hidden := len(lines) - (end - start):
             yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮ {count_of(hidden, 'more line')}")
-        for name, value in row.get("why", {}).items():
-            yield look.screen.paint("dim", f"    {value:+8.3f}  {escape_controls(name)}")
+        if why := row.get("why"):
+            from sonde.ranking.explanations import explain_score
+
+            for reason, part in explain_score(why):
+                yield look.screen.paint("dim", f"    {part:+6.2f}  {escape_controls(reason)}")
 
 
 def _number_lines(row: HitRow, count: int) -> list[str]:

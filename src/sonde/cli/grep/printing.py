@@ -162,7 +162,8 @@ class Printer:
 
     def _show_path(self, path: str) -> bytes:
         shown = escape_controls(path) if self._screen.tty else path
-        return self._screen.paint("path", shown).encode("utf-8", "surrogateescape")
+        painted = self._screen.link(path, self._screen.paint("path", shown))
+        return painted.encode("utf-8", "surrogateescape")
 
     def _write_lines(
         self, path: str, data: bytes, lines: Sequence[ByteLine], further: Further
@@ -383,7 +384,8 @@ def describe_totals(totals: GrepTotals) -> Json:
 def _plain(text: bytes) -> str:
     import re
 
-    return re.sub("\x1b\\[[0-9;]*m", "", text.decode("utf-8", "replace"))
+    codes = "\x1b\\[[0-9;]*m|\x1b\\]8;;[^\x1b]*\x1b\\\\"
+    return re.sub(codes, "", text.decode("utf-8", "replace"))
 
 
 def count_left_out(counts: Counter[str]) -> str:
