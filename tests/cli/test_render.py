@@ -133,7 +133,8 @@ def test_projects_are_a_table() -> None:
         {**row, "projectPath": "/a", "totalFiles": 1},
         {**row, "projectPath": "/long/path", "totalFiles": 1200},
     ]
-    first, second = render_projects({"projects": rows}, Screen())
-    assert first == "/a          ready      1 files  7 chunks  1MB  never"
-    assert second == "/long/path  ready  1,200 files  7 chunks  1MB  never"
-    assert list(render_projects({"projects": []}, Screen())) == []
+    head, first, second = render_projects({"projects": rows}, Screen(), now_s=0)
+    assert head == "PROJECT     STATUS  FILES  CHUNKS  SIZE  UPDATED"
+    assert first == "/a          ready       1       7   1MB  never"
+    assert second == "/long/path  ready   1,200       7   1MB  never"
+    assert list(render_projects({"projects": []}, Screen(), now_s=0)) == []

@@ -191,14 +191,13 @@ def _give(session: Session, users: Users, action: str, name: str) -> int:
 
 def _list(session: Session, users: Users) -> int:
     rows, cells = [], []
-    lines: list[str] = []
     for key in users.list_keys():
         created, revoked = show_time(key.created_at), show_time(key.revoked_at)
         rows.append({"user": key.user, "id": key.id, "created": created, "revoked": revoked})
-        state = "revoked" if revoked else "created"
-        when = format_moment(revoked or created, time.time())
-        cells.append(tuple(map(escape_controls, (key.user, key.id, f"{state} {when}"))))
-    lines += render_table(("USER", "KEY", "STATE"), cells, session.out)
+        state = f"{'revoked' if revoked else 'created'} "
+        state += format_moment(revoked or created, time.time())
+        cells.append(tuple(map(escape_controls, (key.user, key.id, state))))
+    lines = [*render_table(("USER", "KEY", "STATE"), cells, session.out)]
     given = {kind: users.list_all_given(kind) for kind in get_args(Gift)}
     for kind, holders in given.items():
         for user, places in holders.items():

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from sonde.agents.configs import (
-    Change,
-    decode_config,
-    find_setups,
-    plan_entry,
-    read_config,
-    replace_config,
-)
-from sonde.agents.guides import GUIDE, plan_guide, plan_skill
+from sonde.agents.configs import decode_config, read_config, replace_config
+from sonde.agents.guides import GUIDE
 from sonde.agents.json_edit import put_jsonc
-from sonde.agents.machine import AGENTS, Agent, Launch, Machine, Scope, find_launch
+from sonde.agents.machine import AGENTS, Agent, Machine, Scope, find_launch
+from sonde.agents.steps import Step, plan_steps, write_step
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
@@ -25,52 +18,7 @@ from sonde.errors import ConfirmationRequired, SondeError, UnknownArgument
 from sonde.settings import RULES
 
 _DONE_WORDS = {"add": "added to", "update": "updated in", "remove": "removed from"}
-_SKILL_FOLDERS = 3  # `.agents/skills/sonde`: what setup may have made for a skill
 _DIFF_STYLES = {"+": "good", "-": "bad", "@": "dim"}
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One file of an agent: the change planned for it, or the reason that there is none."""
-
-    agent: str
-    title: str
-    file: Path | None = None
-    reason: str = ""
-    """Why the agent is skipped."""
-    change: Change | None = None
-    written: bool = False
-    backup: Path | None = None
-    error: SondeError | None = None
-    """Why the file was refused, or could not be written."""
-
-    @property
-    def action(self) -> str:
-        """What is done with the file."""
-        if self.error:
-            return "refuse"
-        return self.change.action if self.change else "skip"
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether there is something to write."""
-        return self.action not in ("none", "skip", "refuse")
-
-    def as_dict(self) -> dict[str, object]:
-        """The step as `--json` prints it."""
-        row: dict[str, object] = {"agent": self.agent, "title": self.title}
-        if self.file:
-            row["file"] = str(self.file)
-        row["action"] = self.action
-        if self.reason:
-            row["reason"] = self.reason
-        if self.change and self.change.action != "none":
-            row |= {"diff": "\n".join(self.change.show()), "written": self.written}
-        if self.written:
-            row["backup"] = str(self.backup) if self.backup else None
-        if self.error:
-            row["error"] = self.error.as_dict()
-        return row
 
 
 def run_setup(session: Session) -> int:
@@ -143,52 +91,6 @@ def choose_agents(machine: Machine, names: list[str]) -> list[Agent]:
     return [known[name] for name in dict.fromkeys(names)] or machine.find_agents()
 
 
-def plan_steps(
-    machine: Machine,
-    agents: list[Agent],
-    scope: Scope,
-    project: Path | None,
-    launch: Launch,
-    backups: Path,
-    *,
-    remove: bool,
-) -> Iterator[Step]:
-    """The change to every file: configurations, then skills, then sections of instructions."""
-    guides: dict[Path, list[str]] = {}
-    skills: dict[Path, list[str]] = {}
-    for agent in agents:
-        path = machine.find_config(agent, scope, project)
-        step = Step(agent.name, agent.title, path)
-        if guide := machine.find_guide(agent, scope, project):
-            guides.setdefault(guide.resolve(), []).append(agent.title)  # one may link to another
-        if skill := machine.find_skill(agent, scope, project):
-            skills.setdefault(skill, []).append(agent.title)
-        if path is None:
-            yield replace(step, reason=f"no {scope} configuration")
-            continue
-        plan = partial(plan_entry, agent, path, launch, remove=remove, backups=backups)
-        yield _plan(step, plan)
-    shared = {  # with agents that keep sonde
-        machine.find_skill(setup.agent, scope, project)
-        for setup in find_setups(machine, project)
-        if setup.command and setup.scope == scope and setup.agent not in agents
-    }
-    for kind, files in (("skill", skills), ("guide", guides)):
-        for path, titles in files.items():
-            step = Step(kind, f"{kind.capitalize()} for {', '.join(titles)}", path)
-            plan_file = plan_skill if kind == "skill" else plan_guide
-            step = _plan(step, partial(plan_file, path, remove=remove, backups=backups))
-            if not (remove and (step.action == "none" or path in shared)):
-                yield step
-
-
-def _plan(step: Step, plan: Callable[[], Change]) -> Step:
-    try:
-        return replace(step, change=plan())
-    except SondeError as error:
-        return replace(step, error=error)
-
-
 def _apply(session: Session, step: Step, backups: Path) -> Step:
     """Show one step, ask, and write it. Returns the step with its outcome."""
     show = not session.args.json
@@ -210,19 +112,6 @@ def _apply(session: Session, step: Step, backups: Path) -> Step:
         done = f"{_DONE_WORDS[step.action]} {escape_controls(str(step.file))}"
         session.print_lines([f"{session.out.paint('good', '✓')} {done}{note}"])
     return replace(step, written=True, backup=backup)
-
-
-def write_step(step: Step, backups: Path) -> Path | None:
-    """Write the change of a step; with a skill, its empty folders go. Returns the backup."""
-    assert step.change is not None
-    backup = step.change.write(backups)
-    if step.agent == "skill" and step.change.after is None:
-        for folder in list(step.change.path.parents)[:_SKILL_FOLDERS]:
-            try:
-                folder.rmdir()
-            except OSError:
-                break
-    return backup
 
 
 def _render_step(session: Session, step: Step) -> Iterator[str]:

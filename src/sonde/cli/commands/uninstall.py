@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.agents.machine import Machine, Scope, find_launch
-from sonde.cli.commands.setup import Step, plan_steps, write_step
+from sonde.agents.steps import Step, plan_steps, write_step
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
@@ -52,7 +52,7 @@ def run_uninstall(session: Session) -> int:
     _confirm(session, len(rows))
     failed = [*_remove_entries(steps, home / "backups")]
     with ExitStack() as stack:
-        # whoever serves an index would write it again
+        # a process that serves an index would write it again
         for folder in (home / "indexes").glob("*") if not failed else ():
             for name in _LOCKS:
                 stack.enter_context(_refuse_running(folder, name))
