@@ -56,7 +56,10 @@ def test_a_line_that_the_query_names_is_among_those_shown() -> None:
 def test_scores_and_reasons_are_shown_on_demand() -> None:
     lines = search(Screen(), {**RESULT, "why": {"lexical": 1.5, "dense": -0.25}}, scores=True)
     assert lines[0].endswith("login  0.917")
-    assert [line.split() for line in lines[-2:]] == [["+1.500", "lexical"], ["-0.250", "dense"]]
+    assert [line.strip() for line in lines[-2:]] == [
+        "+1.50  has the words of the question",
+        "-0.25  is not so close in meaning",
+    ]
 
 
 def test_query_words_are_painted_and_the_paint_comes_off() -> None:
