@@ -12,37 +12,10 @@ START = "<!-- sonde: start -->"
 END = "<!-- sonde: end -->"
 _SECTION = re.compile(re.escape(START) + r".*?" + re.escape(END), re.DOTALL)
 
-GUIDE = """\
-## Searching with sonde
-
-The MCP server `sonde` has an index of the project. Ask it before opening or grepping files: it
-answers with exact paths and line numbers, so that only those lines need to be read.
-
-| to find | call |
-|---|---|
-| where or how something is done | `search_code` with a short question or an identifier |
-| what the documentation says | `search_docs` |
-| a file by its name | `search_by_path` with a glob |
-| every line that matches a pattern | `regex_search` |
-| all matches by meaning, words or both | `semantic_search`, `lexical_search`, `hybrid_search` |
-
-- Ask one thing at a time; a name, a path or a pasted error finds more than a long sentence.
-- A note that a word occurs nowhere means that it is not there: say so, or ask once more.
-- When an answer has `next_cursor`, call the same tool with nothing but `cursor` to read on.
-- "There is no index yet": call `create_index` once; later edits are picked up by themselves.
-- Without the server, in a shell: `sonde search QUESTION`, `sonde grep -n PATTERN` (as `rg`).
-- Every error says in `nextAction` what to do about it."""
-"""At most twenty lines, to be pasted into the instructions of any agent."""
-SKILL = f"""\
----
-name: sonde
-description: Search the project's code and documents by question, name, path or pattern, with \
-exact lines. Use it before opening or grepping files to find where something is done or said.
----
-
-{GUIDE.replace("## ", "# ", 1)}
-"""
+SKILL = Path(__file__).with_name("SKILL.md").read_text("utf-8")
 """A file of our own, read by an agent when its description fits the task."""
+GUIDE = "#" + SKILL[SKILL.index("# ") :].removesuffix("\n")
+"""At most twenty lines, to be pasted into the instructions of any agent."""
 
 
 def put_section(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from sonde.cli.arguments import Arguments, Command, Option
 from sonde.cli.parse import COMMANDS, FOUND, GLOBALS
@@ -15,74 +16,13 @@ from sonde.cli.parse import COMMANDS, FOUND, GLOBALS
 FILES, FOLDERS = ":file", ":folder"
 """Lines that ask the shell to complete paths."""
 
-_SCRIPTS = {
-    "bash": r"""# bash completion for sonde
-_sonde() {
-    local IFS=$'\n' line current=${COMP_WORDS[COMP_CWORD]}
-    COMPREPLY=()
-    local typed=("${COMP_WORDS[@]:0:COMP_CWORD+1}")
-    for line in $("${COMP_WORDS[0]}" completion bash -- "${typed[@]}" 2>/dev/null); do
-        case $line in
-            :file) compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -f -- "$current")) ;;
-            :folder) compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -d -- "$current")) ;;
-            *) COMPREPLY+=("${line%%$'\t'*}") ;;
-        esac
-    done
-}
-complete -F _sonde sonde
-""",
-    "zsh": r"""#compdef sonde
-_sonde() {
-    local line
-    local -a values
-    for line in "${(@f)$($words[1] completion zsh -- "${(@)words[1,CURRENT]}" 2>/dev/null)}"; do
-        case $line in
-            '') ;;
-            :file) _files ;;
-            :folder) _files -/ ;;
-            *) values+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
-        esac
-    done
-    (( $#values )) && _describe sonde values
-}
-if [[ $funcstack[1] == _sonde ]]; then _sonde "$@"; else compdef _sonde sonde; fi
-""",
-    "fish": r"""# fish completion for sonde
-function __sonde_complete
-    for line in (sonde completion fish -- (commandline -opc) (commandline -ct) 2>/dev/null)
-        switch $line
-            case :file
-                __fish_complete_path (commandline -ct)
-            case :folder
-                __fish_complete_directories (commandline -ct)
-            case '*'
-                echo $line
-        end
-    end
-end
-complete -c sonde -f -a '(__sonde_complete)'
-""",
-    "powershell": r"""# PowerShell completion for sonde; where it says nothing, files are offered
-Register-ArgumentCompleter -Native -CommandName sonde -ScriptBlock {
-    param($current, $ast, $cursor)
-    $words = @($ast.CommandElements | ForEach-Object { $_.ToString() })
-    if ($current -eq '') { $words += '""' }
-    $lines = sonde completion powershell -- @words 2>$null
-    $lines | Where-Object { $_ -notmatch '^:' } | ForEach-Object {
-        $value, $about = $_ -split "`t", 2
-        if (-not $about) { $about = $value }
-        $type = [System.Management.Automation.CompletionResult]
-        $type::new($value, $value, 'ParameterValue', $about)
-    }
-}
-""",
-}
+_SCRIPTS = Path(__file__).parent.parent / "completions"
 
 
 def run_completion(args: Arguments) -> int:
     """Print the script of a shell, or what completes the words."""
     if not args.words:
-        print(_SCRIPTS[args.shell], end="")
+        print((_SCRIPTS / f"sonde.{args.shell}").read_text("utf-8"), end="")
         return FOUND
     words = ["" if word == '""' else word for word in args.words]
     for value, about in complete(words, os.environ):
