@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills faults knowledge quality regex docs samples conformance mutants lock locked lowest release clean
+.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills faults knowledge quality regex docs pictures samples conformance mutants lock locked lowest release clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -32,6 +32,9 @@ docs: $(STAMP) ## Write the tool reference, the picture of the floors, the lists
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/architecture.py
 	$(BIN)/python scripts/rows.py
+
+pictures: $(STAMP) ## Pictures of the pages into docs/pictures (needs chromium)
+	$(BIN)/python scripts/pictures.py
 
 test: check ## Everything that CI runs
 	$(BIN)/python scripts/reference.py --check

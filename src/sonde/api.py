@@ -16,12 +16,13 @@ from sonde.errors import NotScanned
 from sonde.paging.budget import SHORTEST_SNIPPET, count_tokens, fit_page, snippet_limit
 from sonde.projects.find import find_project
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.search import Request, open_search_page
+from sonde.projects.search import open_search_page
 from sonde.projects.views import ProjectSearcher
 from sonde.runtime.work import Work
 from sonde.searching.contexts import ContextSearcher
 from sonde.searching.filters import read_folder
 from sonde.searching.lines.grep import Line
+from sonde.searching.request import Request
 from sonde.settings import load_settings
 from sonde.tools import code
 from sonde.tools import index as indexes

@@ -82,7 +82,7 @@ def test_pages_follow_each_other_by_cursor_and_none_repeats(site):
     address = "/?" + urlencode({"q": r"def discount_\d+", "tab": "lines"})
     for _ in range(5):
         page = open_page(site[0], address)
-        rows = [link for link in page.links if link.startswith("/view")]
+        rows = {link for link in page.links if link.startswith("/view")}
         assert rows
         seen += rows
         following = [link for link in page.links if "cursor=" in link]

@@ -16,7 +16,7 @@ from sonde.projects.find import find_project, readable_project
 from sonde.projects.freshness import list_current_paths
 from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.search import Request, open_search_page
+from sonde.projects.search import open_search_page
 from sonde.projects.update import repairing_corruption
 from sonde.projects.views import ContextRanking, find_context
 from sonde.runtime.work import Work
@@ -28,6 +28,7 @@ from sonde.searching.contexts import (
     SearchResult,
 )
 from sonde.searching.filters import match_paths, read_folder
+from sonde.searching.request import Request
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam, TagsParam, TokensParam, TypesParam
 from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
@@ -288,7 +289,7 @@ TOOLS: tuple[Tool, ...] = (
         search_code,
         "Search code",
         "Search your codebase for relevant code by question, words, symbol, path:line, regex, "
-        "glob or error message. "
+        "glob or error message; lang:go file:src -not. "
         "Prefer search_docs for prose and search_by_path for file names.",
         hint="TIP: Prefer this over reading full files when looking for specific functions, "
         "patterns, or implementations.",
