@@ -55,10 +55,7 @@ def test_options_and_words_come_in_any_order(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (
-            ["search"],
-            "sonde: search: QUERY is missing\n  → usage: sonde search QUERY ... [options]",
-        ),
+        (["history"], "history: QUERY is missing\n  → usage: sonde history QUERY ... [options]"),
         (["serch", "x"], "there is no command 'serch'; did you mean 'search'?"),
         (["xyzzy"], "there is no command 'xyzzy'; see `sonde help`"),
         (["help", "serch"], "there is no command 'serch'; did you mean 'search'?"),

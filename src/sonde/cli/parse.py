@@ -23,7 +23,7 @@ from sonde.cli.arguments import (
 FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: found or done; nothing found; an error; Ctrl-C."""
 
-MODES = ("auto", "hybrid", "semantic", "lexical", "regex")
+MODES = ("auto", "hybrid", "semantic", "lexical", "related", "history", "regex")
 REPORTS = (
     "largest", "oldest", "newest", "by-extension", "by-age", "duplicates", "growth",
     "empty-folders",
@@ -149,6 +149,21 @@ COMMANDS = (
         _number("--limit", about="matching lines in all"),
         _FULL,
     ), r"sonde grep -i 'def \w+_retry' src -t python", models=False),
+    Command("related", "find what is similar to a place or a passage", "search:run_related", (
+        _value("place", metavar="PLACE", takes="many", needed=True, words="file",
+               about="path:line, or a passage"),
+        _value("--path", metavar="P", words="file", about="only files under this folder"),
+        _number("-n", "--limit", about="results (default: 10)"),
+        _FULL,
+    ), "sonde related src/cart.py:120"),
+    Command("history", "search commits by words and by meaning", "search:run_history", (
+        _value("query", metavar="QUERY", takes="many", needed=True,
+               about="what a commit did, or why"),
+        _value("--path", metavar="P", words="file",
+               about="only commits that touch this folder or file"),
+        _number("-n", "--limit", about="results (default: 10)"),
+        _FULL,
+    ), "sonde history 'why are requests retried'"),
     Command("files", "find files by name", "search:run_files", (
         _value("glob", metavar="GLOB", needed=True,
                about="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
@@ -251,15 +266,17 @@ COMMANDS = (
         _number("--port", about="port (default: 8121; 0: any)", least=0),
     ), "sonde embed serve"),
     Command("users", "manage the users of `sonde serve`: their keys, and what they may reach",
-            "installation:run_users", (
+            "users:run_users", (
         _value("action", choices=USER_ACTIONS, metavar="ACTION", needed=True,
                about="make, list or revoke keys; allow a folder to be indexed, scanned and read, "
-                "share a project to be searched and read, or withdraw either; print the key of "
-                "this installation, or a link that signs a browser in with it"),
+                "share a project or knowledge to be searched and read, or withdraw either; print "
+                "the key of this installation, or a link that signs a browser in with it"),
         _value("name", metavar="NAME",
                about="a user, or `all`; to revoke, also a key's id"),
         _value("folder", metavar="FOLDER", words="folder",
                about="what to allow, share or withdraw"),
+        _value("--knowledge", metavar="OWNER",
+               about="share or withdraw the knowledge of this user instead of a folder"),
     ), "sonde users allow anna /srv/anna"),
     Command("completion", "print the completion script of a shell", "completion:run_completion", (
         _value("shell", choices=SHELLS, metavar="SHELL", needed=True, about=", ".join(SHELLS)),

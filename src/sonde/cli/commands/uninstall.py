@@ -66,7 +66,7 @@ def run_uninstall(session: Session) -> int:
     if failed:
         return FAILED
     session.print_answer(answer, ["✓ removed"])
-    session.note("the program itself: `pip uninstall sonde`, or as you installed it")
+    session.note("the program itself goes with the tool that installed it: pip, pipx or uv")
     return FOUND
 
 
