@@ -41,7 +41,7 @@ LEFT_OUT = (".git", "vendor", "dist", "*.log", "*.lock", "node_modules")
 """What an index leaves out without being asked to: of this, sonde says how much there is."""
 FORMS = (
     "-n -N -c -l -o -v -i -s -S -w -x -F -H -I --column --vimgrep --heading --no-heading "
-    "--files-without-match --count-matches -U --json --stats --hidden -u -uu --no-ignore -."
+    "--files-without-match --count-matches -U --json --stats --hidden -u -uu --no-ignore -. -L"
 ).split()
 VALUES = {
     "-A": ["0", "1", "3"],
@@ -85,6 +85,8 @@ def write_corpus(folder: Path, rng: random.Random) -> None:
         path.write_text("" if number == 12 else text, "utf-8")
         os.utime(path, ns=(10**18 + number * 10**9,) * 2)
     (folder / ".gitignore").write_text(GITIGNORE)
+    (folder / "link.txt").symlink_to("a.txt")
+    (folder / "lib" / "linked").symlink_to(folder / "src" / "deep")
     (folder / ".git").mkdir()
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
 
@@ -107,7 +109,8 @@ def draw_arguments(rng: random.Random) -> tuple[list[str], bool]:
     if words and words[0].startswith("-"):
         words = ["-e", *words]
     paths = rng.choice(PATHS)
-    order = ["--sort", rng.choice(["path", "path", "modified"])]
+    linked = "-L" in options  # what is found twice has one time, and then no order
+    order = ["--sort", "path" if linked else rng.choice(["path", "path", "modified"])]
     piped = "-" in paths or (not paths and rng.random() < 0.08)
     parts = [order, options, [*words, *paths]]
     if rng.random() < 0.3 and not any(word.startswith("-") for word in words):
