@@ -373,9 +373,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as place:
             shim = str(Path(place) / "failing_writes.so")
             source = str(Path(__file__).with_suffix(".c"))
-            subprocess.run(
-                ["cc", "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"], check=True
-            )
+            build = ["cc", "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"]
+            subprocess.run(build, check=True)
             again = [sys.executable, "-m", "tests.faults.failing_writes", *sys.argv[1:]]
             return subprocess.run(
                 again, env=os.environ | {"LD_PRELOAD": shim}, check=False
