@@ -58,6 +58,22 @@ def complete(page: Page) -> None:
     page.locator("#results:not([aria-busy]) .hits").wait_for()
 
 
+def open_palette(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.type("guard")
+    page.locator("dialog [aria-selected=true]", has_text="uard").wait_for()
+
+
+def show_names(page: Page) -> None:
+    page.keyboard.press("d")
+    page.locator("#names a.open").first.wait_for()
+
+
+def open_conversation(page: Page) -> None:
+    page.locator(".entries a.open").first.click()
+    page.locator(".message").first.wait_for()
+
+
 SHOTS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "search": (address(q="what keeps secrets out of the index"), None),
     "facets": (address(q="rate limit lang:python -kind:test"), None),
@@ -65,11 +81,58 @@ SHOTS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "lines": (address(q=r"class \w+Error lang:python", tab="lines"), None),
     "nothing": (address(q="frobnicator lang:haskell"), None),
     "viewer": (address("/view", path="src/sonde/web/guard.py", lines="79-91") + "#L79", None),
+    "names": (address("/view", path="src/sonde/web/guard.py", lines="76") + "#L76", show_names),
+    "document": (address("/view", path="docs/page.md"), None),
+    "folder": (address("/view", path="src/sonde"), None),
+    "home": ("/", None),
+    "palette": ("/", open_palette),
+    "keys": ("/keys", None),
+    "knowledge": ("/knowledge", None),
+    "conversation": (address("/knowledge", source="chats"), open_conversation),
+    "jobs": ("/jobs", None),
     "disk": ("/disk", scan),
     "report": ("/disk", show_report),
     "query": ("/queries", run_query),
 }
 """Name -> address, and what is done there before the picture is taken; in this order."""
+
+
+NOTES = {
+    "rollout.md": "---\ntags: [work, release]\n---\n# Rollout\n\nShip on **Tuesday**.\n",
+    "soup.md": "---\ntags: [home]\n---\n# Pea soup\n\nPeas, water, salt. Simmer for 40 minutes.\n",
+    "reading.md": "---\ntags: [work, papers]\n---\n# To read\n\nRank fusion, and why it works.\n",
+}
+ANSWER = """Refuse them **before** they are read:
+
+```python
+if secret_in(text, path):
+    return Skipped(path, "secret_content")
+```
+
+Then there is nothing to leak."""
+TALK = (
+    ("user", "How do I keep secrets out of an index?"),
+    ("assistant", ANSWER),
+    ("user", "And names that look like secrets?"),
+    ("assistant", "Those are never opened at all."),
+)
+
+
+def write_notes(folder: Path) -> None:
+    """A few notes, and a conversation as a chat program exports it."""
+    folder.mkdir()
+    for name, text in NOTES.items():
+        (folder / name).write_text(text)
+    mapping = {
+        str(at): {"id": str(at), "parent": str(at - 1) if at else None,
+                  "children": [str(at + 1)] if at + 1 < len(TALK) else [],
+                  "message": {"id": str(at), "author": {"role": who}, "create_time": 1.79e9 + at,
+                              "content": {"content_type": "text", "parts": [text]}}}
+        for at, (who, text) in enumerate(TALK)
+    }  # fmt: skip
+    chat = {"title": "Secrets and indexes", "create_time": 1.79e9, "update_time": 1.79e9,
+            "mapping": mapping}  # fmt: skip
+    (folder / "conversations.json").write_text(json.dumps([chat]))
 
 
 def main() -> None:
@@ -85,6 +148,9 @@ def main() -> None:
                    "HOME": home}  # fmt: skip
         sonde = [sys.executable, "-m", "sonde.cli.main", "--yes"]
         subprocess.run([*sonde, "index", "--quiet"], cwd=project, env=environ, check=True)
+        write_notes(Path(home) / "notes")
+        imported = [*sonde, "knowledge", "import", f"{home}/notes"]
+        subprocess.run(imported, cwd=project, env=environ, check=True, capture_output=True)
         server = subprocess.Popen(
             [*sonde, "--json", "serve", "--port", "0"],
             cwd=project, env=environ, stdout=subprocess.PIPE,

@@ -38,6 +38,7 @@ class Server:
         line = self.process.stdout.readline().decode().strip()
         assert line, self.process.communicate()[1].decode()
         facts = json.loads(line) if line.startswith("{") else {"url": line}
+        self.facts: dict[str, str] = facts
         self.url, key = facts["url"], facts.get("key")
         self.headers = {"Authorization": f"Bearer {key}"} if key else {}
         """Sent with requests that bring neither a token nor a cookie of their own."""

@@ -25,6 +25,7 @@ from sonde.tools.index import list_projects
 from sonde.tools.research import search
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
+from sonde.web.pages.home import show_home
 from sonde.web.pages.html import (
     Markup,
     frame,
@@ -186,21 +187,10 @@ def _show_completions(app: App, text: str, asked: SearchForm, known: Sequence[st
 
 
 def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str]) -> Markup:
-    if not known and asked.tab not in ("knowledge", "lines"):
-        return show_note(
-            "Nothing is indexed yet",
-            tag("p", "Name a project's folder under ", tag("a", "Projects", href="/projects"),
-                ", or go there and let sonde read it once; it follows every change from then on."),
-            tag("pre", tag("code", "cd your/project\nsonde index")),
-        )  # fmt: skip
     if not asked.query and not asked.cursor:
-        keys = [("/", "search"), ("j k", "next, previous"), ("Enter", "open"), ("Esc", "leave")]
-        return show_note(
-            "Ask, and read the lines that answer",
-            tag("p", "A question in your words, a symbol, a path, a regular expression."),
-            tag("p", [tag("span", [tag("kbd", key) for key in keys.split()], " ", what)
-                      for keys, what in keys], class_="keys"),
-        )  # fmt: skip
+        return show_home(app, known, work)
+    if not known and asked.tab not in ("knowledge", "lines"):
+        return show_home(app, known, work)
     try:
         found = _TABS[asked.tab].find(app, asked, work)
     except SondeError as error:

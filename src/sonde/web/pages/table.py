@@ -12,16 +12,26 @@ from starlette.routing import BaseRoute, Route
 from sonde.tools.route import Content
 from sonde.web.application import Pages, Parts
 from sonde.web.downloads import add_file_routes
-from sonde.web.pages import disk, projects, queries, search, sets
+from sonde.web.pages import disk, knowledge, projects, queries, search, sets
 from sonde.web.pages.endpoints import add_login, serve_form, serve_page
-from sonde.web.pages.files import show_entry_page, show_file, show_node_page
 from sonde.web.pages.html import STATIC
+from sonde.web.pages.nodes import show_node_page
+from sonde.web.viewer.names import show_names
+from sonde.web.viewer.page import send_original, show_file
+from sonde.web.viewer.palette import show_keys, show_palette
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_PAGES: Mapping[str, Callable[..., Content]] = {
+_PAGES: Mapping[str, Callable[..., Content | Response]] = {
     "/": search.show_search,
     "/view": show_file,
-    "/entry": show_entry_page,
+    "/original": send_original,
+    "/names": show_names,
+    "/go": show_palette,
+    "/keys": show_keys,
+    "/knowledge": knowledge.show_knowledge,
+    "/entry": knowledge.show_entry_page,
+    "/entry/picture": knowledge.send_picture,
+    "/jobs": projects.show_jobs_page,
     "/projects": projects.show_projects,
     "/project": projects.show_project,
     "/disk": disk.show_disk,
