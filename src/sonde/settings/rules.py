@@ -215,7 +215,7 @@ RULES: dict[str, Rule] = {
         "How code is cut: 'syntax' (whole definitions) or 'recursive' (fixed size). "
         "Default: 'syntax'."),
     "store": _choice("store", StoreName,
-        "Where chunks are kept: 'sqlite' or 'lance' (pip install 'sonde[lance]'). "
+        "Where chunks are kept: 'sqlite' or 'lance' (the extra `lance`). "
         "Default: 'sqlite'."),
     "embedding": _choice("embedding", Embedding,
         "'auto' (static at once, deep when idle), 'static', 'deep', 'local' (as auto, with the "
@@ -278,7 +278,7 @@ RULES: dict[str, Rule] = {
     "knowledge_store": _text("knowledgeStore", "'sqlite' or postgresql://USER@HOST/DATABASE",
         r"sqlite|postgres(ql)?://\S{1,1000}",
         "Where personal knowledge is kept: 'sqlite', or the address of a PostgreSQL database that "
-        "several servers share (pip install 'sonde[postgres]'). Default: 'sqlite'."),
+        "several servers share (the extra `postgres`). Default: 'sqlite'."),
     "chunks_dir": _text("chunksDir", "the path of a folder", r"[^\0]{1,4096}",
         "Folder of a project's chunk files, which `cortex_search` searches in place. "
         "Default: '.cortex/chunks'."),

@@ -145,6 +145,7 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
             class_="top",
         ),
         tag("main", inner, id="main", class_=kind or None, tabindex="-1"),
+        tag("footer", tag("a", "Sign out", href="/logout"), class_="faint") if menu else None,
     ]  # fmt: skip
     page = join([Markup("<!doctype html>\n"),
                  tag("html", tag("head", head), tag("body", body), lang="en")])  # fmt: skip
