@@ -19,20 +19,27 @@ from sonde.types import Chunk, Span, Symbol
 PASSAGE_FEATURES: Mapping[str, str] = {
     "chunk_lexical": "the best of its chunks by words, against the best of all",
     "chunk_dense": "the best of its chunks by meaning",
-    "chunk_deep": "the same by the deeper model",
+    "own_deep": "its beginning by the deeper model, above the least of the passages compared",
     "code_lexical": "share of the question's words, rare ones counting more, that its code holds",
+    "doc_lexical": "what its comments add to that share",
+    "says_all": "its text holds nearly all of the question's words",
     "own_dense": "similarity of its own text by the static model",
     "own_dense_rel": "that, against the best of all",
+    "code_dense": "similarity of its code, without comments",
+    "doc_dense": "what its comments add to that similarity",
+    "name_dense": "similarity of its name",
     "opening_lexical": "share of the question's words that its opening lines hold",
     "name_f1": "words of its name against those of the question",
     "name_precision": "share of its name's words that the question says",
-    "name_recall": "share of the question's words that its name says",
     "is_named": "the question spells its name, in whatever letter case",
     "is_spelled": "the question spells its name exactly",
     "is_qualified": "the question names it together with the definition around it",
     "scope_named": "share of the question's qualifiers that its scopes, file or folders bear",
     "is_type": "a class, struct, interface or module",
     "is_value": "a constant, field or variable",
+    "is_function": "a function or method",
+    "is_declaration": "declared here and defined elsewhere",
+    "is_documented": "has comments",
     "in_test": "in a test",
     "is_rest": "no definition: what stands between them",
     "has_members": "other definitions lie inside it",
@@ -45,6 +52,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
 FILES = 15
 """Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
 _OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
+_NEARLY_ALL = 0.95  # of the weight of the question's words: one common word may be missing
 _MOST_MEMBERS = 60  # of a type whose names say what it is about
 _COMMENT = re.compile(
     r'"""(?:[^"]|"(?!""))*"""'
@@ -75,6 +83,8 @@ class Passage:
     """Lines before its first member; 0 where there is none."""
     text: str = ""
     """All of it; of a large one that has members, what stands before the first."""
+    code: str = ""
+    """The beginning of the text without its comments."""
     start_byte: int = 0
     parts: dict[str, float] = field(default_factory=dict)
     """What each feature adds to the score: its value times its weight."""
@@ -133,11 +143,11 @@ class Group:
     """A file and its passages, best first."""
 
     file: Candidate
-    passages: Sequence[Passage]
+    passages: list[Passage]
 
-    def score(self, share: float) -> float:
-        """The file's score, and its best passage's as far as it counts."""
-        return self.file.score + share * self.passages[0].score
+    def score(self, share: float, at: int = 0) -> float:
+        """The file's score, and that of one of its passages as far as it counts."""
+        return self.file.score + share * self.passages[at].score
 
     def why(self, one: Passage, share: float) -> tuple[tuple[str, float], ...]:
         """What made one of them rank, strongest first: the file's parts and its own."""
@@ -199,8 +209,7 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
         if symbol is None:
             row["is_rest"] = 1.0
             continue
-        if symbol.kind in ("type", "value"):
-            row[f"is_{symbol.kind}"] = 1.0
+        row[f"is_{symbol.kind}"] = 1.0
         if one.members:
             row["has_members"] = 1.0
         row["nesting"] = float(symbol.name.count("."))
@@ -212,9 +221,9 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
 def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
     scope, _, last = name.rpartition(".")
     folded, words = list_name_words(name)
-    precision, recall, f1 = overlap_of(question.matches, words)
+    precision, _, f1 = overlap_of(question.matches, words)
     if f1:
-        row["name_precision"], row["name_recall"], row["name_f1"] = precision, recall, f1
+        row["name_precision"], row["name_f1"] = precision, f1
     if folded in question.names and question.matches.may_match(name):
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)
@@ -260,11 +269,17 @@ def measure_texts(
     """The features of words, for passages that have their text."""
     for one in passages:
         row, lines = one.features, one.text.split("\n")
-        row["code_lexical"] = asked.rate(_COMMENT.sub(" ", one.text[:_OWN_CHARS]))
+        own = one.text[:_OWN_CHARS]
+        one.code, comments = _COMMENT.subn(" ", own)
+        held = row["code_lexical"] = asked.rate(one.code)
+        if comments:
+            held = asked.rate(own)
+            row["is_documented"], row["doc_lexical"] = 1.0, max(0.0, held - row["code_lexical"])
+        row["says_all"] = float(held > _NEARLY_ALL)
         first = one.line - one.start_line
         row["opening_lexical"] = asked.rate("\n".join(lines[first : first + _OPENING_LINES]))
         if reported:
-            row["told_lexical"] = reported.rate(one.text[:_OWN_CHARS])
+            row["told_lexical"] = reported.rate(own)
 
 
 def compare_passages(passages: Sequence[Passage]) -> None:

@@ -8,6 +8,7 @@ from operator import itemgetter
 import numpy as np
 
 from sonde.embedding.base import Vectors
+from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.passages import (
     FILES,
@@ -21,7 +22,7 @@ from sonde.ranking.passages import (
     weigh_features,
 )
 from sonde.ranking.question import Question
-from sonde.ranking.weights import choose_passage_weights, choose_share
+from sonde.ranking.weights import PASSAGE_DEEPENED, choose_passage_weights, choose_share
 from sonde.searching.search import Search, choose_report_terms
 
 _WEIGHED = 48
@@ -29,6 +30,10 @@ _WEIGHED = 48
 _HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
 _OF_EACH_FILE = 2  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
+_DEEPENED = 8  # passages that the deeper model compares: twelve find hardly more
+_LEAST_DEEPENED = 3  # to order two alone is as often wrong as right
+_SLOWER = 4.0  # a passage against a query: how much longer it takes
+_SHORT_CHARS = 350  # of a passage that it reads then: as good as all of it, in a third of the time
 _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
 
 
@@ -40,6 +45,36 @@ def group_passages(search: Search, question: Question, files: Sequence[Candidate
         if one.text and not any(one.meets(other) for other in group):
             group.append(one)
     return [Group(group[0].file, group) for group in groups.values() if group]
+
+
+def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> None:
+    """Let the deeper model compare the best passages, as many as there is time for."""
+    deep = search.deep
+    if deep is None or deep.embed is None:
+        return
+    most = int(min(_DEEPENED, deep.budget_s / max(_SLOWER * deep.pace_s, 1e-9)))
+    ranked = [
+        (group.score(share, at), one) for group in groups for at, one in enumerate(group.passages)
+    ]
+    best = [one for _, one in sorted(ranked, key=lambda pair: -pair[0])[:most]]
+    if len(best) < _LEAST_DEEPENED:
+        return
+    try:
+        values = deep.embed([_write_short(one) for one in best]) @ deep.vector
+    except EmbeddingFailed:
+        return  # the answer stands without it
+    for one, value in zip(best, (values - values.min()).tolist(), strict=True):
+        # above the least of them: none falls behind those that were not compared
+        one.features["own_deep"] = value
+        one.parts["own_deep"] = PASSAGE_DEEPENED * value
+        one.score += one.parts["own_deep"]
+    for group in groups:
+        group.passages.sort(key=_sort_key)
+
+
+def _write_short(one: Passage) -> str:
+    """A passage as the deeper model reads it while the caller waits."""
+    return f"{one.file.state.path} {one.name}\n{one.text[:_SHORT_CHARS]}"
 
 
 def gather_passages(
@@ -95,7 +130,7 @@ def _rate_chunks(
         name: max([known.get(key, 0.0) for key in keys], default=0.0)
         for name, known in scores.items()
     }
-    row["own_dense"] = row["own_dense_rel"] = row["chunk_dense"]
+    row["own_dense"] = row["own_dense_rel"] = row["code_dense"] = row["chunk_dense"]
     return row
 
 
@@ -122,9 +157,6 @@ def _score_chunks(
         scores["chunk_dense"] = _compare(vectors, probe.vector)
         if probe.report is not None:
             scores["told_dense"] = _compare(vectors, probe.report)
-    if search.deep and search.deep.is_complete:
-        vectors = search.store.vectors(search.deep.model, keys)
-        scores["chunk_deep"] = _compare(vectors, search.deep.vector)
     return scores
 
 
@@ -159,17 +191,28 @@ def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
 
 
 def _attach_own_vectors(search: Search, passages: Sequence[Passage]) -> None:
+    """The similarities of each passage's own text, of its code alone and of its name."""
     probe = search.probe
     if probe is None or probe.embed is None:
         return
-    texts = [_write_own(one) for one in passages]
-    for one, vector in zip(passages, probe.embed(texts), strict=True):
-        one.features["own_dense"] = float(vector @ probe.vector)
+    vector = probe.vector
+    documented = [one for one in passages if "is_documented" in one.features]
+    texts = [_write_own(one, one.text) for one in passages]
+    texts += [_write_own(one, one.code) for one in documented]
+    texts += [one.name.rpartition(".")[2] for one in passages]
+    values = (probe.embed(texts) @ vector).tolist()
+    end = len(passages)
+    for one, own, name in zip(passages, values, values[-end:], strict=False):
+        row = one.features
+        row["own_dense"] = row["code_dense"] = own
+        row["name_dense"] = name
+    for one, code in zip(documented, values[end:], strict=False):
+        one.features["code_dense"] = code
+        one.features["doc_dense"] = max(0.0, one.features["own_dense"] - code)
 
 
-def _write_own(one: Passage) -> str:
+def _write_own(one: Passage, text: str) -> str:
     """The text that is compared: of what has members, its opening and their names."""
-    text = one.text
     if one.own_lines:
         opening = "\n".join(text.split("\n")[: one.own_lines])
         text = f"{opening}\n{' '.join(one.members)}"
