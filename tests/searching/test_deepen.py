@@ -29,7 +29,7 @@ from sonde.types import Filter
 from sonde.wiring import build_app
 
 SUBJECTS = ["cookie", "redirect", "header", "proxy", "cache", "timeout", "stream", "upload"]
-QUESTION = "keep what the server told us to remember between requests"
+QUESTION = "what the server told us to remember between requests"
 
 
 @pytest.fixture(scope="module")

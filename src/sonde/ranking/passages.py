@@ -21,12 +21,9 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "chunk_dense": "the best of its chunks by meaning",
     "own_deep": "its beginning by the deeper model, above the least of the passages compared",
     "code_lexical": "share of the question's words, rare ones counting more, that its code holds",
-    "doc_lexical": "what its comments add to that share",
     "says_all": "its text holds nearly all of the question's words",
-    "own_dense": "similarity of its own text by the static model",
-    "own_dense_rel": "that, against the best of all",
+    "own_dense_rel": "similarity of its own text by the static model, against the best of all",
     "code_dense": "similarity of its code, without comments",
-    "doc_dense": "what its comments add to that similarity",
     "name_dense": "similarity of its name",
     "opening_lexical": "share of the question's words that its opening lines hold",
     "name_f1": "words of its name against those of the question",
@@ -253,14 +250,17 @@ class TermCoverage:
         }
         self._sum = sum(self._weights.values()) or 1.0
 
-    def rate(self, text: str) -> float:
-        """The share of the terms' weight that the text holds."""
+    def find(self, text: str) -> Collection[str]:
+        """The terms that a text holds."""
         folded = text.lower().replace("_", "")
         # in ASCII a term is a piece of the text: cheap to exclude
         if text.isascii() and not any(term in folded for term in self._weights):
-            return 0.0
-        held = self._weights.keys() & set(index_terms(text))
-        return sum(self._weights[term] for term in held) / self._sum
+            return ()
+        return self._weights.keys() & set(index_terms(text))
+
+    def rate(self, held: Collection[str]) -> float:
+        """The share of the terms' weight that these of them have."""
+        return sum([weight for term, weight in self._weights.items() if term in held]) / self._sum
 
 
 def measure_texts(
@@ -270,22 +270,16 @@ def measure_texts(
     for one in passages:
         row, lines = one.features, one.text.split("\n")
         own = one.text[:_OWN_CHARS]
-        one.code, comments = _COMMENT.subn(" ", own)
-        held = row["code_lexical"] = asked.rate(one.code)
+        comments = _COMMENT.findall(own)
+        one.code = _COMMENT.sub(" ", own) if comments else own
+        held = asked.find(one.code)
+        row["code_lexical"] = asked.rate(held)
         if comments:
-            held = asked.rate(own)
-            row["is_documented"], row["doc_lexical"] = 1.0, max(0.0, held - row["code_lexical"])
-        row["says_all"] = float(held > _NEARLY_ALL)
+            row["is_documented"] = 1.0
+            held = {*held, *asked.find(" ".join(comments))}
+        row["says_all"] = float(asked.rate(held) > _NEARLY_ALL)
         first = one.line - one.start_line
-        row["opening_lexical"] = asked.rate("\n".join(lines[first : first + _OPENING_LINES]))
+        opening = "\n".join(lines[first : first + _OPENING_LINES])
+        row["opening_lexical"] = asked.rate(asked.find(opening))
         if reported:
-            row["told_lexical"] = reported.rate(own)
-
-
-def compare_passages(passages: Sequence[Passage]) -> None:
-    """The feature of each passage against the best of all."""
-    most = max((one.features.get("own_dense", 0.0) for one in passages), default=0.0)
-    for one in passages:
-        one.features["own_dense_rel"] = (
-            one.features.get("own_dense", 0.0) / most if most > 0 else 0.0
-        )
+            row["told_lexical"] = reported.rate(reported.find(own))

@@ -15,7 +15,6 @@ from sonde.ranking.passages import (
     Group,
     Passage,
     TermCoverage,
-    compare_passages,
     list_passages,
     measure_names,
     measure_texts,
@@ -115,8 +114,7 @@ def gather_passages(
         _cover(search, choose_report_terms(search, question.report)) if question.report else None
     )
     measure_texts(kept, asked, reported)
-    _attach_own_vectors(search, kept)
-    compare_passages(kept)
+    _attach_own_vectors(search, kept, weights)
     for one in kept:
         one.weigh(weights)
     return sorted(kept, key=_sort_key)
@@ -130,7 +128,7 @@ def _rate_chunks(
         name: max([known.get(key, 0.0) for key in keys], default=0.0)
         for name, known in scores.items()
     }
-    row["own_dense"] = row["own_dense_rel"] = row["code_dense"] = row["chunk_dense"]
+    row["own_dense_rel"] = row["code_dense"] = row["chunk_dense"]
     return row
 
 
@@ -190,25 +188,24 @@ def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
         one.read([chunk_of[key] for key in one.chunks if key in chunk_of])
 
 
-def _attach_own_vectors(search: Search, passages: Sequence[Passage]) -> None:
-    """The similarities of each passage's own text, of its code alone and of its name."""
+def _attach_own_vectors(
+    search: Search, passages: Sequence[Passage], weights: Mapping[str, float]
+) -> None:
+    """The similarities that these weights ask for: of a passage's code and name, or of its text."""
     probe = search.probe
     if probe is None or probe.embed is None:
         return
-    vector = probe.vector
-    documented = [one for one in passages if "is_documented" in one.features]
-    texts = [_write_own(one, one.text) for one in passages]
-    texts += [_write_own(one, one.code) for one in documented]
-    texts += [one.name.rpartition(".")[2] for one in passages]
-    values = (probe.embed(texts) @ vector).tolist()
-    end = len(passages)
-    for one, own, name in zip(passages, values, values[-end:], strict=False):
-        row = one.features
-        row["own_dense"] = row["code_dense"] = own
-        row["name_dense"] = name
-    for one, code in zip(documented, values[end:], strict=False):
-        one.features["code_dense"] = code
-        one.features["doc_dense"] = max(0.0, one.features["own_dense"] - code)
+    if "code_dense" in weights:
+        texts = [_write_own(one, one.code) for one in passages]
+        texts += [one.name.rpartition(".")[2] for one in passages]
+        values = (probe.embed(texts) @ probe.vector).tolist()
+        for one, code, name in zip(passages, values, values[len(passages) :], strict=False):
+            one.features["code_dense"], one.features["name_dense"] = code, name
+    if "own_dense_rel" in weights:
+        own = probe.embed([_write_own(one, one.text) for one in passages]) @ probe.vector
+        most = float(own.max(initial=0.0)) or 1.0
+        for one, value in zip(passages, own.tolist(), strict=True):
+            one.features["own_dense_rel"] = value / most
 
 
 def _write_own(one: Passage, text: str) -> str:
