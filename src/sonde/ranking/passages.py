@@ -143,8 +143,10 @@ class Group:
     passages: list[Passage]
 
     def score(self, share: float, at: int = 0) -> float:
-        """The file's score, and that of one of its passages as far as it counts."""
-        return self.file.score + share * self.passages[at].score
+        """The file's score and its best passage's, as far as that counts; another passage has
+        less by all that it lacks."""
+        best = self.passages[0].score
+        return self.file.score + share * best - (best - self.passages[at].score)
 
     def why(self, one: Passage, share: float) -> tuple[tuple[str, float], ...]:
         """What made one of them rank, strongest first: the file's parts and its own."""

@@ -24,8 +24,9 @@ from sonde.ranking.question import Question
 from sonde.ranking.weights import PASSAGE_DEEPENED, choose_passage_weights, choose_share
 from sonde.searching.search import Search, choose_report_terms
 
-_WEIGHED = 48
-"""Passages whose own text is looked at: the answer is among them as often as among all."""
+_WEIGHED, _WEIGHED_BY_WORDS = 48, 64
+"""Passages whose own text is looked at: a name is among them as often as among all, and what a
+question describes more often than among 48."""
 _HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
 _OF_EACH_FILE = 2  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
@@ -77,9 +78,10 @@ def _write_short(one: Passage) -> str:
 
 
 def gather_passages(
-    search: Search, question: Question, files: Sequence[Candidate], most: int = _WEIGHED
+    search: Search, question: Question, files: Sequence[Candidate], most: int = 0
 ) -> list[Passage]:
     """The passages of the best files with their features, best first, hopeless ones left out."""
+    most = most or (_WEIGHED if question.is_symbol or question.report else _WEIGHED_BY_WORDS)
     files = files[:FILES]
     paths = [file.state.path for file in files]
     lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
