@@ -34,9 +34,9 @@ _VERSION = re.compile(
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _INDENTED = re.compile(r"(?: {4}|\t|>>> |\.\.\. |\$ |In \[)")
 _SPAN = re.compile(r"`+([^`\n]{1,200})`+")
+QUOTED_FRAME = re.compile(r'\bFile "([^"\n]{1,400})", line (\d{1,7})')  # Python
 _FRAME = re.compile(
-    r"File \"([^\"\n]{1,400})\", line \d+"  # Python
-    r"|\bat [^\n(]{0,200}\(([^\s():]{1,400}):\d+"  # JavaScript, Java, C#
+    QUOTED_FRAME.pattern + r"|\bat [^\n(]{0,200}\(([^\s():]{1,400}):\d+"  # JavaScript, Java, C#
     r"|^[ \t]{0,40}(?:(?:at|from|in|-->|#\d+) )?[ \t]{0,8}([\w./\\@+-]{1,200}\.\w{1,6}):\d+",
     re.MULTILINE,
 )
