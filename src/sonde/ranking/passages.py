@@ -52,9 +52,9 @@ _OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is
 _NEARLY_ALL = 0.95  # of the weight of the question's words: one common word may be missing
 _MOST_MEMBERS = 60  # of a type whose names say what it is about
 _COMMENT = re.compile(
-    r'"""(?:[^"]|"(?!""))*"""'
+    r'("""(?:[^"]|"(?!""))*"""'
     r"|/\*(?:[^*]|\*(?!/))*\*/"
-    r"|^[ \t]*(?://|#(?!\w)|--|;|%|\*).*$",
+    r"|^[ \t]*(?://|#(?!\w)|--|;|%|\*).*$)",
     re.MULTILINE,
 )
 _START_LINE = attrgetter("start_line")
@@ -272,8 +272,8 @@ def measure_texts(
     for one in passages:
         row, lines = one.features, one.text.split("\n")
         own = one.text[:_OWN_CHARS]
-        comments = _COMMENT.findall(own)
-        one.code = _COMMENT.sub(" ", own) if comments else own
+        pieces = _COMMENT.split(own)  # code and comments by turns
+        one.code, comments = " ".join(pieces[::2]), pieces[1::2]
         held = asked.find(one.code)
         row["code_lexical"] = asked.rate(held)
         if comments:
