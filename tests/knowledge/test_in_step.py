@@ -73,7 +73,7 @@ def test_what_was_deleted_stays_deleted_until_it_is_asked_for(app, vault):
     (vault / "conversations.json").write_text(json.dumps([*talk, talk[0] | {
         "conversation_id": "three", "title": "three"}]))  # fmt: skip
     report = bring(app, vault)
-    assert (report.added, report.updated, report.deleted) == (1, 1, 2)
+    assert (report.added, report.updated, report.unchanged, report.deleted) == (1, 0, 2, 2)
     assert (set(titles(app)), set(titles(app, "chats"))) == ({"Otter #1"}, {"two", "three"})
     (vault / "Walrus.md").rename(vault / "Moved.md")
     assert bring(app, vault).deleted == 2
