@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     """SHA-256 of the file."""
     size: str = ""
     time: str = ""
-    count: str = ""
+    entries: str = ""
     """How many entries the file has; a file with fewer stored ones is read again."""
     text: str = ""
     """The digest of the entry; empty in libraries of before 0.1.0, whose keys were positions."""

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
@@ -105,8 +105,8 @@ def import_source(
         run.import_files()
     for source in SOURCES:
         embed_missing(store, source, embedder, work=work)
-    lists = {"skipped": dict(run.skipped), "left_out": dict(placing.left_out)}
-    return ImportReport(**placing.counts, **lists, examples=tuple(run.examples))
+    report = ImportReport(skipped=run.skipped, left_out=placing.left_out, examples=tuple(run.examples))
+    return replace(report, **placing.counts)
 
 
 @dataclass(slots=True)
@@ -201,8 +201,9 @@ class _Run:
         """Store what a file's parts contain. A part that cannot be read is left out and named."""
         used: set[tuple[Source, str]] = set()
         left = list(known)
-        part, is_only = next(parts, File(path, b"")), True
-        while part:
+        part: File | None = next(parts, File(path, b""))
+        is_only = True
+        while part is not None:
             self.work.check()
             behind = next(parts, None)
             is_only = is_only and behind is None
@@ -217,7 +218,7 @@ class _Run:
                 for each in parsed.skipped:
                     self._skip(each)
                 count = str(len(parsed.entries)) if is_only else PART
-                made = [stamp_entry(each, mark._replace(count=count)) for each in parsed.entries]
+                made = [stamp_entry(each, mark._replace(entries=count)) for each in parsed.entries]
                 found = match_entries(left, made)
                 matched = set(found)
                 left = [each for each in left if each not in matched]

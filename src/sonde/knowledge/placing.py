@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sonde.knowledge.formats import LEFT_OUT
@@ -46,7 +46,7 @@ class Placing:
     _files: int = 0
     _pieces: int = 0
 
-    def compare(self, stamps: Mapping[str, tuple[str, str]], unread: Container[str]) -> None:
+    def compare(self, stamps: Mapping[str, tuple[str, str]], unread: Collection[str]) -> None:
         """Recall what is known of each file, and which files changed or are gone.
 
         `stamps` are the sizes and times of the files that are there, `unread` the paths of files
@@ -222,7 +222,7 @@ class Placing:
                           if place.startswith(start)}  # fmt: skip
                 buried = {at: text for at, text in self.store.list_buried(source).items()
                           if at[0] == self.origin and at[1].startswith(start)}  # fmt: skip
-                whole = mark._replace(count=str(len(stored) + len(buried)))
+                whole = mark._replace(entries=str(len(stored) + len(buried)))
                 stamps = {entry.id: (place, whole.with_text(entry.hash))
                           for place, entry in stored.items()}  # fmt: skip
                 self.store.restamp(source, stamps)
@@ -251,6 +251,6 @@ def is_whole(known: Sequence[Known]) -> bool:
     count = {str(len(known))}
     return (
         len(marks) == 1
-        and {each.mark.count for each in known} == count
+        and {each.mark.entries for each in known} == count
         and all(each.mark.text for each in known)
     )

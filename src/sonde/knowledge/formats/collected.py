@@ -126,9 +126,9 @@ def _make_highlight(
     said = ", ".join(f"{name} {value}" for name, value in place.items() if value)
     source = ", ".join(filter(None, [book, author, said]))
     whole = "\n\n".join(filter(None, [text, f"Note: {note}" if note else "", f"From {source}"]))
-    key = known.pop("key", "") or _digest(
-        book, place.get("location", "") or place.get("page", ""), text[:80]
-    )
+    # a highlight may be drawn longer, and its text be mended: the place is what stays
+    where = place.get("location", "") or place.get("page", "") or text[:60]
+    key = known.pop("key", "") or _digest(book, where)
     facts = {"book": book, "author": author, **place}
     return _make(
         file, "highlight", f"{book}: {text}", whole, key, facts=facts, created_at=when, **known
@@ -243,7 +243,7 @@ def parse_bibtex(file: File) -> list[Entry]:
     for found, end in zip(starts, ends, strict=True):
         if found[1].lower() in _BIB_SKIPPED:
             continue
-        fields = {"type": found[1].lower(), **_read_bib(text[found.end() : end], strings)}
+        fields = {"type": found[1].lower(), **dict(_read_bib(text[found.end() : end], strings))}
         made.append(_make_reference(file, found[2], fields))
     if not made:
         raise RefusedFormat("no_text", "no references")

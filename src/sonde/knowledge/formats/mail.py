@@ -62,7 +62,8 @@ def _list_starts(data: bytes) -> Iterator[tuple[int, int]]:
             continue
         head = _HEAD.match(data[end : end + _HEAD_BYTES])
         names = len(set(_NAMES.findall(head[0].lower()))) if head else 0
-        if names >= (1 if dated else 2) or (not begin and head):
+        alone = dated or len(found[0].split()) == 2  # only an address, as some programs write it
+        if names >= (1 if alone else 2) or (not begin and head):
             yield begin, end
 
 

@@ -48,8 +48,8 @@ _SECTION = re.compile(r"(?im)^#{1,3} +(system|user|details|description)(?: promp
 def is_prompt(value: Any, *, wanted: bool) -> bool:
     """Whether JSON, YAML or a table is a prompt, or several.
 
-    Settings and tables have texts under names such as `content`, too: unless prompts are `wanted`,
-    every row must name its prompt as one, or stand in a list of prompts.
+    Settings and tables have texts under names such as `content`, too: unless prompts are `wanted`
+    (by the user, or by the file's name), every row must name its prompt as one.
     """
     rows = _list_rows(value, wanted=wanted)
     names = _TEXTS if wanted or _is_list_of_prompts(value) else ()

@@ -124,8 +124,8 @@ def find_parser(file: File, wanted: Source | None) -> Parser:
         return _BY_SUFFIX[suffix]
     if suffix in _MARKDOWN or suffix in _TEXT:
         return _find_text(file, wanted)
-    if suffix in prompts.READERS and (parser := _find_data(file, wanted)):
-        return parser
+    if suffix in prompts.READERS and (data := _find_data(file, wanted)):
+        return data
     if suffix in ("csv", "tsv"):
         return collected.parse_table
     if mail.is_mail(file.data):
@@ -140,7 +140,8 @@ def _find_data(file: File, wanted: Source | None) -> Parser | None:
             if is_shape(value):
                 return parser
     value = prompts.READERS[file.suffix](file)
-    return prompts.parse_prompts if prompts.is_prompt(value, wanted=wanted == "prompts") else None
+    is_wanted = wanted == "prompts" or "prompt" in file.path.lower()
+    return prompts.parse_prompts if prompts.is_prompt(value, wanted=is_wanted) else None
 
 
 def _find_text(file: File, wanted: Source | None) -> Parser:
