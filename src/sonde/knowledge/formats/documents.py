@@ -31,6 +31,12 @@ _EPUB = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _OPF = "{http://www.idpf.org/2007/opf}"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _DRM = "META-INF/encryption.xml"
+_HEADS: Mapping[str, tuple[str, ...]] = {
+    "org": (r"(?im)^#\+(title|author|date): +(.+)$",),
+    "adoc": (r"(?m)\A(=) (.+)$", r"(?m)^:(author|date|revdate): +(.+)$"),
+    "rst": (r"(?m)\A()(?:[=*#~-]{3,}\n)?(\S.*)\n[=*#~-]{3,}$", r"(?im)^:(author|date): +(.+)$"),
+}
+"""How text formats write their title, author and date."""
 
 
 def parse_epub(file: File) -> list[Entry]:
@@ -79,8 +85,14 @@ def parse_markdown(file: File) -> list[Entry]:
 
 
 def parse_plain_text(file: File) -> list[Entry]:
-    """Plain text as it is."""
-    return [make_document(file, "txt", file.stem, file.text())]
+    """Plain text as it is; Org, AsciiDoc and reStructuredText say their title and author."""
+    text = file.text()
+    said = {name.lower(): value.strip() for pattern in _HEADS.get(file.suffix, ())
+            for name, value in re.findall(pattern, text[:4_000])}  # fmt: skip
+    title = said.get("title") or said.get("=") or said.get("") or file.stem
+    date = read_time(said.get("date") or said.get("revdate") or "")
+    facts = {"author": said.get("author", "")}
+    return [make_document(file, "txt", title, text, facts=facts, created_at=date)]
 
 
 def parse_image(file: File) -> list[Entry]:

@@ -17,7 +17,7 @@ from sonde.knowledge.formats import (
 _META = {
     "og:url": "url", "og:type": "type", "article:published_time": "created", "title": "title",
     "article:modified_time": "modified", "datepublished": "created", "datemodified": "modified",
-    "date": "date", "dc.date": "date", "keywords": "keywords", "author": "author",
+    "date": "date", "dc.date": "date", "dcterms.date": "date", "keywords": "keywords", "author": "author",
     "article:author": "author", "dc.creator": "author", "og:title": "og_title",
     "parsely-pub-date": "created", "parsely-author": "author", "citation_author": "author",
 }  # fmt: skip

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from sonde.knowledge.formats import File, RefusedFormat, make_document
+from sonde.knowledge.formats import MAX_URL_CHARS, File, RefusedFormat, make_document
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -46,7 +46,7 @@ def parse_pdf(file: File) -> list[Entry]:
     for number in range(len(document)):
         try:
             page = document[number]
-            text = page.get_textpage().get_text_bounded()
+            text = _write_links(page, page.get_textpage())
             if len(text.strip()) < _FEW_CHARS and _has_picture(page):
                 scanned.append(number)
             page.close()
@@ -65,6 +65,32 @@ def parse_pdf(file: File) -> list[Entry]:
     return [make_document(file, "pdf", said.get("Title", "") or file.stem, text, lost=lost, facts=facts,
                           tags=tags, created_at=_read_date(said.get("CreationDate", "")),
                           last_modified=_read_date(said.get("ModDate", "")))]  # fmt: skip
+
+
+def _write_links(page: Any, text_page: Any) -> str:
+    """The text of a page, with the addresses that its links lead to."""
+    from ctypes import byref, c_int, create_string_buffer
+
+    from pypdfium2 import raw
+
+    text: str = text_page.get_text_bounded()
+    place, link = c_int(0), raw.FPDF_LINK()
+    while raw.FPDFLink_Enumerate(page, byref(place), byref(link)):
+        action = raw.FPDFLink_GetAction(link)
+        size = raw.FPDFAction_GetURIPath(page.pdf, action, None, 0) if action else 0
+        corners = raw.FS_RECTF()
+        if not 0 < size <= MAX_URL_CHARS or not raw.FPDFLink_GetAnnotRect(link, byref(corners)):
+            continue
+        packed = create_string_buffer(size)
+        raw.FPDFAction_GetURIPath(page.pdf, action, packed, size)
+        target = packed.value.decode("utf-8", "replace")
+        shown = text_page.get_text_bounded(corners.left, corners.bottom, corners.right, corners.top)
+        shown = shown.strip()
+        if shown and shown in text and target not in text and shown not in target:
+            text = text.replace(shown, f"[{shown}]({target})", 1)
+        elif target not in text:
+            text = f"{text}\n{target}"
+    return text
 
 
 def _has_picture(page: Any) -> bool:

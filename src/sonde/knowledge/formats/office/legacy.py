@@ -25,7 +25,8 @@ _FIB_TABLE, _FIB_ENCRYPTED = 0x0200, 0x0100  # bits of the flags at 0x0A
 _CONTAINER = 0xF
 _TEXT_UTF16, _TEXT_LATIN, _CSTRING = 0x0FA0, 0x0FA8, 0x0FBA
 _SLIDE_LIST, _SLIDE_PLACE, _USER_EDIT, _DIRECTORY = 0x0FF0, 0x03F3, 0x0FF5, 0x1772
-_DOCUMENT, _COMMENT = 0x03E8, 0x2EE0
+_DOCUMENT, _COMMENT, _TEXT_HEAD = 0x03E8, 0x2EE0, 0x0F9F
+_TITLES = (0, 6)  # kinds of text that are titles
 MAX_EDITS = 1_000  # saves that a presentation remembers
 MAX_NESTED_RECORDS = 50  # real ones nest about ten deep
 
@@ -54,7 +55,7 @@ def _make(file: File, archive: Any, text: str, lost: Counter[str]) -> Entry:
         known = archive.get_metadata()
         said = {name: getattr(known, name) for name in ("title", "author", "keywords")}
         said["created_at"] = read_time(known.create_time)
-        encoding = f"cp{known.codepage}" if known.codepage and known.codepage > 0 else "cp1252"
+        encoding = f"cp{known.codepage & 0xFFFF}" if known.codepage else "cp1252"
     except (OSError, ValueError, AttributeError, TypeError):
         encoding = "cp1252"
     encoding = "utf-8" if encoding == "cp65001" else encoding
@@ -88,6 +89,8 @@ def parse_doc(file: File) -> list[Entry]:
     table = _stream(archive, "1Table" if flags & _FIB_TABLE else "0Table")
     start, size = struct.unpack_from("<II", main, 0x01A2)
     text = "".join(_read_pieces(main, table[start : start + size]))
+    length = struct.unpack_from("<I", main, 0x4C)[0]  # of the text without notes
+    text = _number_notes(text[:length]) + _number_notes(text[length:])
     lost = Counter({"picture": text.count("\x01")})
     return [_make(file, archive, _write_word(text), lost)]
 
@@ -110,6 +113,12 @@ def _read_pieces(main: bytes, table: bytes) -> Iterator[str]:
             yield main[begin : begin + length].decode("cp1252", "replace")
         else:
             yield main[place : place + 2 * length].decode("utf-16-le", "replace")
+
+
+def _number_notes(text: str) -> str:
+    """The marks of notes, which are all the same character, as numbers."""
+    numbers = iter(range(1, text.count("\x02") + 1))
+    return re.sub("\x02", lambda _: f"[{next(numbers)}] ", text)
 
 
 def _write_word(text: str) -> str:
@@ -206,14 +215,16 @@ def _read_directory(data: bytes, edit: int) -> tuple[Mapping[int, int], int]:
 
 def _read_list(data: bytes) -> Iterator[tuple[int, list[str]]]:
     """The objects of a list, each with the texts of its outline."""
-    place, texts = -1, list[str]()
+    place, texts, mark = -1, list[str](), ""
     for kind, _, body in _records(data):
+        if kind == _TEXT_HEAD:
+            mark = "# " if struct.unpack_from("<I", body, 0)[0] in _TITLES else ""
         if kind == _SLIDE_PLACE:
             if place >= 0:
                 yield place, texts
             place, texts = struct.unpack_from("<I", body, 0)[0], []
         elif text := _text_of(kind, body):
-            texts.append(text)
+            texts.append(mark + text)
     if place >= 0:
         yield place, texts
 

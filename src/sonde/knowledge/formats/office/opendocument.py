@@ -51,7 +51,8 @@ def parse_opendocument(file: File) -> list[Entry]:
     body = next((node for node in roots[0].iter(f"{_OFFICE}body")), None)
     if body is None:
         raise RefusedFormat("broken", "no body")
-    lines = [*reader.read_margins("header"), *reader.blocks(body), *reader.read_margins("footer")]
+    lines = [*reader.read_margins("header"), *reader.blocks(body), *reader.notes]
+    lines += reader.read_margins("footer")
     said, tags = _read_meta(roots)
     return [
         make_document(
@@ -85,7 +86,7 @@ class _Reader:
     def __init__(self, roots: list[Any], lost: Counter[str]) -> None:
         self._roots = roots
         self._lost = lost
-        self._notes: list[str] = []
+        self.notes: list[str] = []
         self._lists: dict[str, dict[int, str]] = {}
         """By name of a list style: the format of the numbers at each level, empty for bullets."""
         for root in roots:
@@ -173,7 +174,7 @@ class _Reader:
                 body = each.find(f"{T}note-body")
                 lines = list(self.blocks(body)) if body is not None else []
                 parts.append(f"[{cited}]")
-                behind.append(f"[{cited}] " + "\n".join(lines))
+                self.notes.append(f"[{cited}] " + "\n".join(lines))
             elif name == f"{_OFFICE}annotation":
                 behind.append(self._comment(each))
             elif name == f"{T}a":

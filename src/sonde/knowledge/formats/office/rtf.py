@@ -17,7 +17,7 @@ _TOKEN = re.compile(
 )
 _LINK = re.compile(r'HYPERLINK\s+"?([^"\s]{1,2000})')
 _HIDDEN = frozenset(
-    "fonttbl colortbl stylesheet listtable listoverridetable revtbl rsidtbl generator xmlnstbl themedata "
+    "fonttbl colortbl listtable listoverridetable revtbl rsidtbl generator xmlnstbl themedata "
     "colorschememapping datastore latentstyles filetbl pgptbl mmathPr bkmkstart bkmkend datafield "
     "objdata blipuid panose falt listpicture picprop objclass nonshppict fldrslttmp".split()
 )
@@ -33,6 +33,8 @@ _CHARSETS = {0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gb1
              161: "cp1253", 162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256",
              186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250"}  # fmt: skip
 """The encodings that fonts stand for, by Windows' numbers."""
+_HEADING = re.compile(r"(?i)heading (\d)\b")
+_MAX_LEVEL = 9  # of outlines; body text is the level after it
 MAX_GROUPS = 1_000  # open at a time; deeper ones are no honest file
 
 
@@ -49,6 +51,10 @@ class _Group:
     field_link: list[str] = field(default_factory=list)
     end: str = ""
     """What closes the group: the destination that it was."""
+    style: int = -1
+    in_table: bool = False
+    level: int = 0
+    """Of a heading; 0 for none."""
 
 
 def parse_rtf(file: File) -> list[Entry]:
@@ -82,6 +88,10 @@ class _Reader:
         self._bytes = bytearray()  # of a character that may have two
         self._time: dict[str, int] = {}
         self._high = 0
+        self._levels: dict[int, int] = {}
+        """Of headings, by the number of their style."""
+        self._start = 0  # of the paragraph in the text
+        self._marks = 0  # of footnotes
 
     def read(self) -> None:
         at, data = 0, self._data
@@ -99,7 +109,10 @@ class _Reader:
                 if brace == b"{":
                     if len(self._groups) > MAX_GROUPS:
                         raise RefusedFormat("hostile", "nested too deeply")
-                    self._groups.append(replace(self._groups[-1], end=""))
+                    above = self._groups[-1]
+                    self._groups.append(replace(above, end=""))
+                    if above.end == "stylesheet":
+                        self._groups[-1] = replace(above, end="style", into=[], hidden=False)
                 elif brace == b"}":
                     self._close()
                 elif word:
@@ -127,7 +140,10 @@ class _Reader:
         if len(self._groups) == 1:
             return
         group = self._groups.pop()
-        if group.end == "instruction":
+        if group.end == "style":
+            found = _HEADING.match("".join(group.into).strip())
+            self._levels[group.style] = group.level or (int(found[1]) if found else 0)
+        elif group.end == "instruction":
             self._groups[-1].field_link[:] = _LINK.findall("".join(group.into))[:1]
         elif group.end == "result":
             shown = "".join(group.into)
@@ -157,6 +173,16 @@ class _Reader:
             self._left = group.skip
         elif word == "uc":
             group.skip = min(number or 0, 10)  # programs write 0 to 4
+        elif word in ("par", "sect", "page", "row"):
+            self._end_paragraph(word, group)
+        elif word == "pard":
+            group.in_table, group.level, group.style = False, 0, -1
+        elif word == "intbl":
+            group.in_table = True
+        elif word == "outlinelevel" and number is not None and number < _MAX_LEVEL:
+            group.level = number + 1
+        elif word == "s" and number is not None:
+            group.style = number
         elif word in _WORDS:
             self._write(_WORDS[word])
         elif word == "ansicpg" and number:
@@ -179,6 +205,19 @@ class _Reader:
         else:
             self._destination(word, group)
 
+    def _end_paragraph(self, word: str, group: _Group) -> None:
+        if word == "par" and group.in_table:
+            self._write(" ")
+            return
+        level = group.level or self._levels.get(group.style, 0)
+        if group.into is self.text:
+            if level and "".join(self.text[self._start :]).strip():
+                self.text.insert(self._start, "#" * level + " ")
+            self._write("\n")
+            self._start = len(self.text)
+        else:
+            self._write("\n")
+
     def _set_encoding(self, name: str) -> None:
         try:
             b"".decode(name)
@@ -199,13 +238,15 @@ class _Reader:
     def _destination(self, word: str, group: _Group) -> None:
         starred = group.end == "*"
         if word in _INFO and not group.hidden:
-            group.into, group.end = self.said.setdefault(word, []), word
+            self.said[word] = group.into = []
+            group.end = word
         elif word in ("creatim", "revtim", "printim", "buptim"):
             self._time, group.end, group.hidden = {}, word, True
         elif word in _NOTES:
-            self.notes.append([_NOTES[word]])
-            if word in ("footnote", "annotation"):
-                self._write("[*]" if word == "footnote" else "")
+            self._marks += word == "footnote"
+            mark = f"[{self._marks}] " if word == "footnote" else _NOTES[word]
+            self._write(mark.strip() if word == "footnote" else "")
+            self.notes.append([mark])
             group.into, group.end = self.notes[-1], word
         elif word == "field":
             group.field_link = []
@@ -213,13 +254,15 @@ class _Reader:
             group.into, group.end, group.hidden = [], "instruction", False
         elif word == "fldrslt":
             group.into, group.end = [], "result"
+        elif word == "stylesheet":
+            group.end, group.hidden = word, True
         elif word in ("pict", "object"):
             self.lost["picture" if word == "pict" else "embedded object"] += not group.hidden
             group.hidden = word == "pict"
         elif word in ("result", "shprslt"):
             group.hidden = word == "shprslt"  # the text of the shape, once more
         elif word in _HIDDEN or (
-            starred and word not in ("shpinst", "shptxt", "shppict", "atnauthor")
+            starred and word not in ("shpinst", "shptxt", "shppict", "atnauthor", "ud")
         ):
             group.hidden = True
         if starred and group.end == "*":

@@ -46,6 +46,8 @@ class _Reader:
         self._levels: dict[tuple[str, str], tuple[str, str, int]] = {}
         """By list and level: the kind of number, its text, its start."""
         self._counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self._numbers: dict[tuple[str, str], int] = {}
+        """Of footnotes and endnotes by kind and id, in the order of their marks."""
         self.lost: Counter[str] = Counter()
 
     def read(self) -> Iterator[str]:
@@ -90,7 +92,9 @@ class _Reader:
                 continue
             text = "\n".join(self._blocks(note)).strip()
             author = note.get(f"{W}author")
-            mark = f"Comment by {author}: " if author else f"[{note.get(f'{W}id', '')}] "
+            kind = note.tag.rsplit("}", 1)[-1][:3]
+            mark = self.note_mark(kind, note.get(f"{W}id", "")) + " "
+            mark = f"Comment by {author}: " if author else mark
             yield f"{mark}{text}" if text else ""
 
     def _read_styles(self) -> None:
@@ -185,6 +189,10 @@ class _Reader:
 
         return re.sub(r"%(\d)", show, text) + " "
 
+    def note_mark(self, kind: str, key: str) -> str:
+        """The number of a note in the order of the text."""
+        return f"[{self._numbers.setdefault((kind, key), len(self._numbers) + 1)}]"
+
     def target(self, key: str) -> str:
         """The address that a relation leads to."""
         return self._relations.get(key, ("", ""))[0]
@@ -256,7 +264,7 @@ class _Runs:
             code = each.get(f"{W}char", "")
             self._parts.append(chr(int(code, 16)) if re.fullmatch(r"[0-9A-Fa-f]{4}", code) else "")
         elif name in ("footnoteReference", "endnoteReference"):
-            self._parts.append(f"[{each.get(f'{W}id', '')}]")
+            self._parts.append(self._reader.note_mark(name[:3], each.get(f"{W}id", "")))
         elif name == "docPr" and each.get("descr"):
             self._parts.append(f" {each.get('descr')} ")
         elif name == "fldChar":
