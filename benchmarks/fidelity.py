@@ -1,6 +1,6 @@
 """How much of a document survives its import: words, order, headings, tables, links, metadata.
 
-    python benchmarks/fidelity.py make FOLDER      # by pandoc, LibreOffice, pdflatex, ... as installed
+    python benchmarks/fidelity.py make FOLDER      # by pandoc, LibreOffice, pdflatex and others
     python benchmarks/fidelity.py measure FOLDER   # a table; with --json, figures by file
     PYTHONPATH=OLD/src python benchmarks/fidelity.py measure FOLDER --json   # of another version
 
@@ -32,13 +32,30 @@ OFFICE = {
     "pptx": ("ppt", "odp", "pdf"), "xlsx": ("xls", "ods", "fods"),
 }  # fmt: skip
 ENCODINGS = {"cyrillic": ("windows-1251", "koi8-r"), "chinese": ("gbk",), "prose": ("iso-8859-1",)}
-NO_HEAD = {"python.eml", "abiword.odt", "abiword.rtf", "pandoc.rtf", "pandoc.ipynb", "wkhtmltopdf.pdf"}
+NO_HEAD = {
+    "python.eml",
+    "abiword.odt",
+    "abiword.rtf",
+    "pandoc.rtf",
+    "pandoc.ipynb",
+    "wkhtmltopdf.pdf",
+}
 NO_AUTHOR = NO_HEAD | {"chromium.pdf", "libreoffice-from-odt.rtf"}
 """Files whose programs write no title or author into them."""
-DATED = {"pandoc.html", "menu.html", "pandoc.epub", "pandoc.md", "pandoc.tex", "pandoc.org", "pandoc.rst"}
+DATED = {
+    "pandoc.html",
+    "menu.html",
+    "pandoc.epub",
+    "pandoc.md",
+    "pandoc.tex",
+    "pandoc.org",
+    "pandoc.rst",
+}
 """Files that hold the date of the text; the others, the time when they were made."""
 MENU = (
-    "<nav><ul>" + "".join(f"<li><a href='/p{n}'>Menu {n}</a></li>" for n in range(12)) + "</ul></nav>"
+    "<nav><ul>"
+    + "".join(f"<li><a href='/p{n}'>Menu {n}</a></li>" for n in range(12))
+    + "</ul></nav>"
     "<div class='cookie-banner'>We use cookies. <button>Accept</button></div>"
 )
 
@@ -66,7 +83,13 @@ def make(folder: Path) -> None:
         make_by_office(folder)
     for source in folder.glob("*.pandoc.docx"):
         for form in ("rtf", "odt"):
-            run("abiword", f"--to={form}", "-o", str(folder / f"{source.stem.split('.')[0]}.abiword.{form}"), str(source))
+            run(
+                "abiword",
+                f"--to={form}",
+                "-o",
+                str(folder / f"{source.stem.split('.')[0]}.abiword.{form}"),
+                str(source),
+            )
     for name in ("rich", "prose"):
         make_by_latex(folder, name)
     for name in TEXTS:
@@ -100,12 +123,22 @@ def make_by_office(folder: Path) -> None:
 
 def make_by_latex(folder: Path, name: str) -> None:
     """A PDF in one and in two columns."""
-    text = (folder / f"{name}.pandoc.tex").read_text() if (folder / f"{name}.pandoc.tex").exists() else ""
+    text = (
+        (folder / f"{name}.pandoc.tex").read_text()
+        if (folder / f"{name}.pandoc.tex").exists()
+        else ""
+    )
     for kind, options in (("pdflatex", ""), ("pdflatex2", "twocolumn")):
         with tempfile.TemporaryDirectory() as made:
             paper = Path(made) / "paper.tex"
-            body = text if not options else re.sub(r"(?s)\\begin\{longtable\}.*?\\end\{longtable\}", "", text)
-            paper.write_text(re.sub(r"\\documentclass\[[^\]]*\]", rf"\\documentclass[{options}]", body, count=1))
+            body = (
+                text
+                if not options
+                else re.sub(r"(?s)\\begin\{longtable\}.*?\\end\{longtable\}", "", text)
+            )
+            paper.write_text(
+                re.sub(r"\\documentclass\[[^\]]*\]", rf"\\documentclass[{options}]", body, count=1)
+            )
             if text and not run("pdflatex", "-interaction=batchmode", "paper.tex", cwd=Path(made)):
                 run("pdflatex", "-interaction=batchmode", "paper.tex", cwd=Path(made))
             if (Path(made) / "paper.pdf").exists():
@@ -123,17 +156,23 @@ def make_by_libraries(folder: Path) -> None:
         if not page.exists():
             continue
         html = page.read_text()
-        with_menu = html.replace("<body>", f"<body>{MENU}<main>").replace("</body>", "</main></body>")
+        with_menu = html.replace("<body>", f"<body>{MENU}<main>").replace(
+            "</body>", "</main></body>"
+        )
         (folder / f"{name}.menu.html").write_text(with_menu)
         for encoding in ENCODINGS.get(name, ()):
             named = with_menu.replace('charset="utf-8"', f'charset="{encoding}"')
-            (folder / f"{name}.{encoding}.html").write_bytes(named.encode(encoding, "xmlcharrefreplace"))
+            (folder / f"{name}.{encoding}.html").write_bytes(
+                named.encode(encoding, "xmlcharrefreplace")
+            )
         mail = EmailMessage()
         mail["From"], mail["To"], mail["Subject"] = "anna@example.org", "bob@example.org", name
         mail["Message-ID"] = f"<{name}@example.org>"
         mail.set_content("See the attachment.")
         office = folder / f"{name}.pandoc.docx"
-        mail.add_attachment(office.read_bytes(), "application", "octet-stream", filename=office.name)
+        mail.add_attachment(
+            office.read_bytes(), "application", "octet-stream", filename=office.name
+        )
         (folder / f"{name}.python.eml").write_bytes(bytes(mail))
         box.add(mail)
     box.close()
@@ -144,7 +183,9 @@ def plain(name: str, *, without_notes: bool = False) -> str:
     if name == "table":
         return (SOURCES / "table.csv").read_text().replace(",", " ")
     path = str(SOURCES / f"{name}.md")
-    done = subprocess.run(["pandoc", "-t", "plain", "--wrap=none", path], capture_output=True, check=True)
+    done = subprocess.run(
+        ["pandoc", "-t", "plain", "--wrap=none", path], capture_output=True, check=True
+    )
     text = re.sub(r"(?m)^[ ]*\d+\.[ ]|\[\d+\]", "", done.stdout.decode())  # numbers are no words
     return text.split("Mention the grant")[0] if without_notes else text
 
@@ -157,7 +198,10 @@ def words(text: str) -> list[str]:
 
 def order(truth: list[str], found: list[str]) -> float:
     """The share of the words that occur once in both that keep their order."""
-    once = [{word: at for at, word in enumerate(each) if Counter(each)[word] == 1} for each in (truth, found)]
+    once = [
+        {word: at for at, word in enumerate(each) if Counter(each)[word] == 1}
+        for each in (truth, found)
+    ]
     places = [once[1][word] for word in once[0] if word in once[1]]
     tails: list[int] = []
     from bisect import bisect_left
@@ -188,14 +232,21 @@ def judge(path: Path) -> dict[str, object]:
     took = time.process_time() - began
     entry = entries[0]
     text = "\n".join("".join(piece.text for piece in each.pieces) for each in entries)
-    truth = "\n".join(plain(each) for each in TEXTS) if name == "all" else plain(name, without_notes=path.suffix == ".pdf")
+    truth = (
+        "\n".join(plain(each) for each in TEXTS)
+        if name == "all"
+        else plain(name, without_notes=path.suffix == ".pdf")
+    )
     wanted, found = words(truth), words(text)
     missing = Counter(wanted) - Counter(found)
     source = "" if name in ("all", "table") else (SOURCES / f"{name}.md").read_text()
     heads = [" ".join(words(each)) for each in re.findall(r"(?m)^#+ (.+)$", source)]
-    marked = [" ".join(words(each)) for each in re.findall(r"(?m)^[ ]*(?:#+|=+|\*+|- ) ?(.+)$", text)]
+    marked = [
+        " ".join(words(each)) for each in re.findall(r"(?m)^[ ]*(?:#+|=+|\*+|- ) ?(.+)$", text)
+    ]
     rows = [words(row) for row in re.findall(r"(?m)^\|(?!-)(.+)\|$", source)]
     lines = [words(line) for line in text.split("\n")]
+    links = re.findall(r"\]\((https?://[^)]+)\)", source)
     said = dict(re.findall(r"(?m)^(title|author|date|keywords): (.+)$", source))
     kind = path.name.split(".", 1)[1]
     front = entry.facts.get("front_matter") or {}
@@ -205,8 +256,8 @@ def judge(path: Path) -> dict[str, object]:
         "words": 1 - missing.total() / max(1, len(wanted)),
         "order": order(wanted, found),
         "headings": share(heads, marked),
-        "tables": share([str(row) for row in rows], [str([w for w in line]) for line in lines]),
-        "links": share(re.findall(r"\]\((https?://[^)]+)\)", source), re.findall(r"https?://[^\s)>\]\[]+", text)),
+        "tables": share([str(row) for row in rows], [str(line) for line in lines]),
+        "links": share(links, re.findall(r"https?://[^\s)>\]\[]+", text)),
         "title": entry.title == said["title"] if said and kind not in NO_HEAD else None,
         "author": author == said["author"] if said and kind not in NO_AUTHOR else None,
         "date": created == said["date"] if said and kind in DATED else None,
@@ -216,13 +267,17 @@ def judge(path: Path) -> dict[str, object]:
 
 def measure(folder: Path) -> dict[str, dict[str, object]]:
     """The figures of every file."""
-    names = sorted(path for path in folder.iterdir() if path.is_file() and path.name.count(".") >= 2)
+    names = sorted(
+        path for path in folder.iterdir() if path.is_file() and path.name.count(".") >= 2
+    )
     return {path.name: judge(path) for path in names}
 
 
 def main() -> None:
     """Make or measure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("verb", choices=("make", "measure"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", action="store_true")
@@ -236,9 +291,16 @@ def main() -> None:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
         return
     for name, row in rows.items():
-        shown = [f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items() if value is not None]
+        shown = [
+            f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}"
+            for key, value in row.items()
+            if value is not None
+        ]
         print(f"{name:44}", "  ".join(shown))
-    print(f"{len(rows)} files, {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB", file=sys.stderr)
+    print(
+        f"{len(rows)} files, {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB",
+        file=sys.stderr,
+    )
 
 
 if __name__ == "__main__":

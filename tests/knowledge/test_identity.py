@@ -120,7 +120,8 @@ def write_contacts_without_ids(items: list[Item]) -> bytes:
 
 def write_bibtex(items: list[Item]) -> bytes:
     return "".join(
-        f"@article{{key{item.number},\n title = {{title {item.number}}},\n note = {{{item.text}}}\n}}\n"
+        f"@article{{key{item.number},\n title = {{title {item.number}}},\n"
+        f" note = {{{item.text}}}\n}}\n"
         for item in items
     ).encode()
 
@@ -134,8 +135,8 @@ def write_csl(items: list[Item]) -> bytes:
 
 def write_bookmarks(items: list[Item]) -> bytes:
     rows = "".join(
-        f'<DT><A HREF="https://x.org/#!/{item.number}~2" ADD_DATE="1700000000">title {item.number}</A>\n'
-        f"<DD>{item.text}\n"
+        f'<DT><A HREF="https://x.org/#!/{item.number}~2" ADD_DATE="1700000000">'
+        f"title {item.number}</A>\n<DD>{item.text}\n"
         for item in items
     )
     return f"<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n{rows}</DL>".encode()
@@ -145,8 +146,7 @@ def write_readwise(items: list[Item]) -> bytes:
     out = io.StringIO()
     table = csv.writer(out)
     table.writerow(["Highlight", "Book Title", "Book Author", "Location"])
-    table.writerows([f"title {e.number} is long enough to be known by its beginning, always. "
-                     f"{e.text}" * 1, "Walden", "Thoreau", str(e.number)] for e in items)  # fmt: skip
+    table.writerows([e.text, "Walden", "Thoreau", str(e.number)] for e in items)
     return out.getvalue().encode()
 
 
@@ -296,16 +296,18 @@ def test_every_entry_of_a_container_stays_what_it_is(kind, rounds, seed):
     write, name = CONTAINERS[kind]
     rng = random.Random(seed)
     with opened() as (store, root):
-        law = Law(store, root, write, name, [[Item(n, "first") for n in range(4)], [Item(4, "first")]])
+        law = Law(
+            store, root, write, name, [[Item(n, "first") for n in range(4)], [Item(4, "first")]]
+        )
         law.check()
         number = 5
         for steps in rounds:
             edited: set[str] = set()
             for step in steps:
                 # an entry without an id that is edited and moved at once cannot be known
-                if "without" in kind or kind in ("Evernote", "Readwise", "prompts"):
-                    if {step, *edited} >= {"edit", "to the other file"}:
-                        continue
+                has_ids = "without" not in kind and kind not in ("Evernote", "Readwise", "prompts")
+                if not has_ids and {step, *edited} >= {"edit", "to the other file"}:
+                    continue
                 edited.add(step)
                 number = take_step(law, step, rng, number)
             law.check()

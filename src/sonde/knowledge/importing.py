@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
@@ -105,8 +105,9 @@ def import_source(
         run.import_files()
     for source in SOURCES:
         embed_missing(store, source, embedder, work=work)
-    report = ImportReport(skipped=run.skipped, left_out=placing.left_out, examples=tuple(run.examples))
-    return replace(report, **placing.counts)
+    lost = dict(placing.left_out)
+    skipped, examples = dict(run.skipped), tuple(run.examples)
+    return ImportReport(**placing.counts, skipped=skipped, examples=examples, left_out=lost)
 
 
 @dataclass(slots=True)

@@ -7,19 +7,44 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from sonde.knowledge.formats import File, RefusedFormat, make_entry
+from sonde.knowledge.formats import File, RefusedFormat, decode_bytes, make_entry
 from sonde.knowledge.identity import DERIVED
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
 _LINE = re.compile(r"(?:[\w-]+\.)?([\w-]+)((?:;[^:;\"]+(?:\"[^\"]*\"[^:;\"]*)*)*):(.*)", re.DOTALL)
 _KINDS = {"VEVENT": "event", "VTODO": "task", "VJOURNAL": "journal", "VCARD": "contact"}
-_EVENT = {"SUMMARY": "", "DESCRIPTION": "", "LOCATION": "Location", "DTSTART": "Start", "DTEND": "End",
-          "DUE": "Due", "RRULE": "Repeats", "ORGANIZER": "Organizer", "ATTENDEE": "Attendee",
-          "STATUS": "Status", "COMMENT": "Comment", "URL": "Address", "CONTACT": "Contact"}  # fmt: skip
-_CARD = {"FN": "", "NICKNAME": "Nickname", "ORG": "Organization", "TITLE": "Title", "ROLE": "Role",
-         "EMAIL": "Mail", "TEL": "Telephone", "ADR": "Address", "URL": "Web", "BDAY": "Birthday",
-         "NOTE": "", "IMPP": "Messenger", "X-ANNIVERSARY": "Anniversary", "RELATED": "Related"}  # fmt: skip
+_EVENT = {
+    "SUMMARY": "",
+    "DESCRIPTION": "",
+    "LOCATION": "Location",
+    "DTSTART": "Start",
+    "DTEND": "End",
+    "DUE": "Due",
+    "RRULE": "Repeats",
+    "ORGANIZER": "Organizer",
+    "ATTENDEE": "Attendee",
+    "STATUS": "Status",
+    "COMMENT": "Comment",
+    "URL": "Address",
+    "CONTACT": "Contact",
+}
+_CARD = {
+    "FN": "",
+    "NICKNAME": "Nickname",
+    "ORG": "Organization",
+    "TITLE": "Title",
+    "ROLE": "Role",
+    "EMAIL": "Mail",
+    "TEL": "Telephone",
+    "ADR": "Address",
+    "URL": "Web",
+    "BDAY": "Birthday",
+    "NOTE": "",
+    "IMPP": "Messenger",
+    "X-ANNIVERSARY": "Anniversary",
+    "RELATED": "Related",
+}
 
 
 class _Line(NamedTuple):
@@ -73,12 +98,8 @@ def _list_blocks(text: str) -> Iterator[tuple[str, list[_Line]]]:
 def _read_value(given: str, value: str) -> str:
     if "QUOTED-PRINTABLE" in given.upper():
         charset = re.search(r"(?i)charset=([\w-]+)", given)
-        try:
-            value = quopri.decodestring(value.encode()).decode(
-                charset[1] if charset else "utf-8", "replace"
-            )
-        except LookupError:
-            pass
+        raw = quopri.decodestring(value.encode())
+        value = decode_bytes(raw, charset[1] if charset else "") or value
     value = re.sub(r"\\[nN]", "\n", value)
     return re.sub(r"\\(.)", r"\1", value).strip()
 

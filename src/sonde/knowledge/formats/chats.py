@@ -275,6 +275,10 @@ _SHAPES: tuple[tuple[Callable[[File, Any], Iterator[Entry]], Callable[[Any, Any]
 
 def _is_telegram(row: Mapping[str, Any]) -> bool:
     chats, messages = row.get("chats"), row.get("messages")
-    first = [each for each in messages[:20] if isinstance(each, dict)] if isinstance(messages, list) else []
+    first = (
+        [each for each in messages[:20] if isinstance(each, dict)]
+        if isinstance(messages, list)
+        else []
+    )
     known = {name for each in first for name in each}
     return isinstance(chats, dict) or ("role" not in known and bool({"from", "from_id"} & known))

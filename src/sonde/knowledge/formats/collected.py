@@ -10,6 +10,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -24,6 +25,7 @@ from sonde.knowledge.formats import (
 from sonde.knowledge.formats.office import write_row
 from sonde.knowledge.formats.pages import declared_charset
 from sonde.knowledge.identity import DERIVED
+from sonde.knowledge.retrieval import cut_fields
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -68,9 +70,8 @@ def parse_bookmarks(file: File) -> list[Entry]:
         elif tag == "dd" and made and text:
             whole = "".join(piece.text for piece in made[-1].pieces)
             old = made.pop()
-            made.append(make_entry("media", old.title, f"{whole}\n{unescape(text)}", file, path=old.path,
-                                   media_type="bookmark", url=old.url, tags=old.tags, facts=old.facts,
-                                   created_at=old.created_at))  # fmt: skip
+            pieces = cut_fields({"": f"{whole}\n{unescape(text)}"})
+            made.append(replace(old, pieces=pieces))
     if not made:
         raise RefusedFormat("no_text", "no bookmarks")
     return made
@@ -90,7 +91,8 @@ def _make_bookmark(file: File, given: Mapping[str, str], name: str, folder: str)
 
 _CLIPPING = re.compile(
     r"(?m)^- .*?(?:(?:page|Seite|página|pagina) (?P<page>[\w-]+))?.*?"
-    r"(?:(?:location|Loc\.|Position|posición|emplacement) (?P<place>[\d-]+))?.*?\|\s*(?P<when>[^|\n]+)$"
+    r"(?:(?:location|Loc\.|Position|posición|emplacement) (?P<place>[\d-]+))?.*?"
+    r"\|\s*(?P<when>[^|\n]+)$"
 )
 
 
@@ -112,8 +114,16 @@ def parse_clippings(file: File) -> list[Entry]:
         text = "\n".join(lines[2:]).strip()
         if text:
             page, place = (where["page"] or "", where["place"] or "") if where else ("", "")
-            made.append(_make_highlight(file, text, book, author, {"page": page, "location": place},
-                                        _read_long_date(where["when"] if where else "")))  # fmt: skip
+            made.append(
+                _make_highlight(
+                    file,
+                    text,
+                    book,
+                    author,
+                    {"page": page, "location": place},
+                    _read_long_date(where["when"] if where else ""),
+                )
+            )
     if not made:
         raise RefusedFormat("no_text", "no highlights")
     return made
@@ -178,9 +188,7 @@ def parse_table(file: File) -> list[Entry]:
     head = [name.strip().lower() for name in rows[0]] if rows else []
     for wanted, make in _TABLES.items():
         if set(wanted) <= set(head):
-            named = (
-                {name: cell for name, cell in zip(head, row, strict=False)} for row in rows[1:]
-            )
+            named = (dict(zip(head, row, strict=False)) for row in rows[1:])
             return [entry for row in named for entry in make(file, row)]
     lines = [line for row in rows[:MAX_ROWS] if (line := write_row(row))]
     return [make_document(file, file.suffix, file.stem, "\n".join(lines))]
@@ -201,7 +209,7 @@ def _make_zotero(file: File, row: Mapping[str, str]) -> Iterator[Entry]:
     fields = {name: value for name, value in row.items() if value}
     yield _make_reference(file, row.get("key", ""), fields | {
         "year": row.get("publication year", ""), "abstract": row.get("abstract note", ""),
-        "keywords": "; ".join(filter(None, [row.get("manual tags", ""), row.get("automatic tags", "")])),
+        "keywords": "; ".join([row.get("manual tags", ""), row.get("automatic tags", "")]),
         "date": row.get("date", ""), "journal": row.get("publication title", ""),
     }, added=row.get("date added", ""))  # fmt: skip
 
@@ -217,7 +225,7 @@ def _make_reference(file: File, key: str, fields: Mapping[str, str], added: str 
     """A work that is cited: what it is, by whom, where; its abstract and notes."""
     shown = {name: value.strip() for name, value in fields.items() if value and value.strip()}
     title = shown.get("title", "") or key
-    text = "\n".join(f"{name}: {value}" for name, value in shown.items() if name not in ("key",))
+    text = "\n".join(f"{name}: {value}" for name, value in shown.items() if name != "key")
     tags = [tag.strip() for tag in re.split(r"[,;]", shown.get("keywords", "")) if tag.strip()]
     url = shown.get("url", "") or (f"https://doi.org/{shown['doi']}" if shown.get("doi") else "")
     when = read_time(shown.get("date", "")) or read_time(f"{shown.get('year', '')[:4]}-01-01")
@@ -276,9 +284,26 @@ def _read_bib(body: str, strings: Mapping[str, str]) -> Iterator[tuple[str, str]
         at += 1
 
 
-_RIS = {"TI": "title", "T1": "title", "AU": "author", "A1": "author", "PY": "year", "Y1": "year",
-        "AB": "abstract", "N2": "abstract", "KW": "keywords", "UR": "url", "DO": "doi", "JO": "journal",
-        "T2": "journal", "PB": "publisher", "N1": "note", "DA": "date", "TY": "type", "ID": "key"}  # fmt: skip
+_RIS = {
+    "TI": "title",
+    "T1": "title",
+    "AU": "author",
+    "A1": "author",
+    "PY": "year",
+    "Y1": "year",
+    "AB": "abstract",
+    "N2": "abstract",
+    "KW": "keywords",
+    "UR": "url",
+    "DO": "doi",
+    "JO": "journal",
+    "T2": "journal",
+    "PB": "publisher",
+    "N1": "note",
+    "DA": "date",
+    "TY": "type",
+    "ID": "key",
+}
 
 
 def parse_ris(file: File) -> list[Entry]:

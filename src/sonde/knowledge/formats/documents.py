@@ -190,13 +190,47 @@ _DROPPED = re.compile(
     r"(?:\s*\[[^\[\]]*\])*(?:\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*"
 )
 _HREF = re.compile(r"\\href\s*\{([^{}]*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
-_ACCENTS = {'"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "c": "\u0327",
-            "r": "\u030a", "v": "\u030c", "=": "\u0304", "u": "\u0306", "H": "\u030b", ".": "\u0307"}  # fmt: skip
+_ACCENTS = {
+    '"': "\u0308",
+    "'": "\u0301",
+    "`": "\u0300",
+    "^": "\u0302",
+    "~": "\u0303",
+    "c": "\u0327",
+    "r": "\u030a",
+    "v": "\u030c",
+    "=": "\u0304",
+    "u": "\u0306",
+    "H": "\u030b",
+    ".": "\u0307",
+}
 _ACCENT = re.compile(r"""\\(?:(["'`^~=.])\s*|([crvuH])(?=\{|\s))\s*\{?\\?([A-Za-z])\}?""")
-_LETTERS = {"ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "o": "ø", "O": "Ø", "aa": "å", "AA": "Å",
-            "l": "ł", "L": "Ł", "ldots": "…", "dots": "…", "textbackslash": "\\\\", "LaTeX": "LaTeX",
-            "TeX": "TeX", "textasciitilde": "~", "S": "§", "copyright": "©", "textendash": "–",
-            "textemdash": "—", "and": ",", "euro": "€", "pounds": "£"}  # fmt: skip
+_LETTERS = {
+    "ss": "ß",
+    "ae": "æ",
+    "AE": "Æ",
+    "oe": "œ",
+    "OE": "Œ",
+    "o": "ø",
+    "O": "Ø",
+    "aa": "å",
+    "AA": "Å",
+    "l": "ł",
+    "L": "Ł",
+    "ldots": "…",
+    "dots": "…",
+    "textbackslash": "\\\\",
+    "LaTeX": "LaTeX",
+    "TeX": "TeX",
+    "textasciitilde": "~",
+    "S": "§",
+    "copyright": "©",
+    "textendash": "–",
+    "textemdash": "—",
+    "and": ",",
+    "euro": "€",
+    "pounds": "£",
+}
 
 
 def parse_latex(file: File) -> list[Entry]:
@@ -206,8 +240,16 @@ def parse_latex(file: File) -> list[Entry]:
     _, begin, body = text.partition("\\begin{document}")
     body = (body if begin else text).partition("\\end{document}")[0]
     facts = {"author": " ".join(said["author"].split())}
-    return [make_document(file, "latex", " ".join(said["title"].split()) or file.stem, _write_latex(body),
-                          facts=facts, created_at=read_time(said["date"]))]  # fmt: skip
+    return [
+        make_document(
+            file,
+            "latex",
+            " ".join(said["title"].split()) or file.stem,
+            _write_latex(body),
+            facts=facts,
+            created_at=read_time(said["date"]),
+        )
+    ]
 
 
 def _argument(text: str, command: str) -> str:
@@ -228,8 +270,12 @@ def _write_latex(body: str) -> str:
         r"(?s)(\\begin\{(?:verbatim|lstlisting|minted)\*?\}.*?\\end\{(?:verbatim|lstlisting|minted)\*?\})",
         body,
     )
-    parts = [re.sub(r"\\(?:begin|end)\{\w+\*?\}(?:\[[^\]]*\])?(?:\{\w+\})?", "", block) if at % 2 else plain_latex(block)
-             for at, block in enumerate(blocks)]  # fmt: skip
+    parts = [
+        re.sub(r"\\(?:begin|end)\{\w+\*?\}(?:\[[^\]]*\])?(?:\{\w+\})?", "", block)
+        if at % 2
+        else plain_latex(block)
+        for at, block in enumerate(blocks)
+    ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
 
 
@@ -264,8 +310,16 @@ def parse_opml(file: File) -> list[Entry]:
     said = {each.tag: each.text or "" for each in root.iterfind("head/*")}
     lines = [line for each in root.iterfind("body/outline") for line in _write_outline(each, 0)]
     when = _read_mail_date(said.get("dateCreated", ""))
-    return [make_document(file, "outline", said.get("title") or file.stem, "\n".join(lines),
-                          facts={"author": said.get("ownerName", "")}, created_at=when)]  # fmt: skip
+    return [
+        make_document(
+            file,
+            "outline",
+            said.get("title") or file.stem,
+            "\n".join(lines),
+            facts={"author": said.get("ownerName", "")},
+            created_at=when,
+        )
+    ]
 
 
 def _write_outline(node: Any, depth: int) -> Iterator[str]:

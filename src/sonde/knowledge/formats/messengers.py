@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from sonde.knowledge.formats import LEFT_OUT, File, RefusedFormat, decode_bytes, make_chat
@@ -241,7 +242,8 @@ def make_discord(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
             edited = " (edited)" if message.get("timestampEdited") else ""
             sender = str(author.get("nickname") or author.get("name") or "")
             text = "\n".join(filter(None, parts))
-            yield Piece(text + edited if text else "", uuid=str(message.get("id") or ""), sender=sender,
+            text = text + edited if text else ""
+            yield Piece(text, uuid=str(message.get("id") or ""), sender=sender,
                         created_at=read_time(message.get("timestamp")))  # fmt: skip
 
     named = [
@@ -368,7 +370,7 @@ def _is_month_first(rows: Sequence[re.Match[str]]) -> bool:
     backwards = []
     for month_first in (False, True):
         times = [when for found in rows if (when := _read_whatsapp(found, month_first=month_first))]
-        backwards.append(sum(b < a for a, b in zip(times, times[1:], strict=False)))
+        backwards.append(sum(b < a for a, b in pairwise(times)))
     if backwards[0] != backwards[1]:
         return backwards[1] < backwards[0]
     spans = [_span(rows, month_first=month_first) for month_first in (False, True)]

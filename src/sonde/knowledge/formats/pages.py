@@ -17,13 +17,15 @@ from sonde.knowledge.formats import (
 _META = {
     "og:url": "url", "og:type": "type", "article:published_time": "created", "title": "title",
     "article:modified_time": "modified", "datepublished": "created", "datemodified": "modified",
-    "date": "date", "dc.date": "date", "dcterms.date": "date", "keywords": "keywords", "author": "author",
+    "date": "date", "dc.date": "date", "dcterms.date": "date", "keywords": "keywords",
+    "author": "author",
     "article:author": "author", "dc.creator": "author", "og:title": "og_title",
     "parsely-pub-date": "created", "parsely-author": "author", "citation_author": "author",
 }  # fmt: skip
 """The names of what a page says in its head, as front matter has them."""
 _CHARSET = re.compile(
-    rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?([\w.:-]{2,40})""", re.IGNORECASE
+    rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?([\w.:-]{2,40})""",
+    re.IGNORECASE,
 )
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")

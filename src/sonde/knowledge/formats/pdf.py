@@ -62,9 +62,19 @@ def parse_pdf(file: File) -> list[Entry]:
     facts |= {"read_by_tesseract": f"{read} of {len(document)} pages"} if read else {}
     text = _join_lines("\n\n".join(_mark_headings(document, pages)))
     tags = tuple(filter(None, re.split(r"[,;]\s*", said.get("Keywords", ""))))
-    return [make_document(file, "pdf", said.get("Title", "") or file.stem, text, lost=lost, facts=facts,
-                          tags=tags, created_at=_read_date(said.get("CreationDate", "")),
-                          last_modified=_read_date(said.get("ModDate", "")))]  # fmt: skip
+    return [
+        make_document(
+            file,
+            "pdf",
+            said.get("Title", "") or file.stem,
+            text,
+            lost=lost,
+            facts=facts,
+            tags=tags,
+            created_at=_read_date(said.get("CreationDate", "")),
+            last_modified=_read_date(said.get("ModDate", "")),
+        )
+    ]
 
 
 def _write_links(page: Any, text_page: Any) -> str:
@@ -104,8 +114,9 @@ def _read_date(text: str) -> int | None:
     if not found:
         return None
     year, *rest = found.groups()[:6]
-    month, day, hour, minute, second = (each or low for each, low in
-                                        zip(rest, ("01", "01", "00", "00", "00"), strict=True))  # fmt: skip
+    month, day, hour, minute, second = (
+        each or low for each, low in zip(rest, ("01", "01", "00", "00", "00"), strict=True)
+    )
     zone = f"{found[7]}:{found[8] or '00'}" if found[7] else "+00:00"
     return read_time(f"{year}-{month}-{day}T{hour}:{minute}:{second}{zone}")
 
@@ -131,9 +142,8 @@ def _mark_headings(document: Any, pages: list[str]) -> list[str]:
         )
         if found:
             line = " ".join(found[0].split())
-            marked[at] = (
-                f"{marked[at][: found.start()]}{'#' * (level + 1)} {line}{marked[at][found.end() :]}"
-            )
+            before, behind = marked[at][: found.start()], marked[at][found.end() :]
+            marked[at] = f"{before}{'#' * (level + 1)} {line}{behind}"
     return marked
 
 

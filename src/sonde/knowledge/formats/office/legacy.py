@@ -246,8 +246,9 @@ def _read_texts(data: bytes, depth: int = 0) -> Iterator[str]:
         body = data[at + 8 : at + 8 + size]
         if head & 0xF == _CONTAINER and depth < MAX_NESTED_RECORDS:
             if kind == _COMMENT:
-                yield "Comment: " + " ".join(b.decode("utf-16-le", "replace")
-                                             for k, _, b in _records(body) if k == _CSTRING)  # fmt: skip
+                yield "Comment: " + " ".join(
+                    b.decode("utf-16-le", "replace") for k, _, b in _records(body) if k == _CSTRING
+                )
             else:
                 yield from _read_texts(body, depth + 1)
         elif (text := _text_of(kind, body)) and text != "*":  # a star stands for the page's number

@@ -56,7 +56,7 @@ def parse_opendocument(file: File) -> list[Entry]:
     said, tags = _read_meta(roots)
     return [
         make_document(
-            file, file.suffix.removeprefix("f"), said.get("title", "") or file.stem, "\n".join(lines),
+            file, file.suffix.removeprefix("f"), said.get("title") or file.stem, "\n".join(lines),
             facts={"author": said.get("initial-creator") or said.get("creator", "")},
             tags=tags, lost=lost,
             created_at=read_time(said.get("creation-date", "")) or file.modified,

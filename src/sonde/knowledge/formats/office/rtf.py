@@ -24,7 +24,8 @@ _HIDDEN = frozenset(
 _WORDS: Mapping[str, str] = {
     "par": "\n", "line": "\n", "sect": "\n", "page": "\n", "tab": "\t", "cell": " | ", "row": "\n",
     "nestcell": " | ", "nestrow": "\n", "emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’",
-    "ldblquote": "“", "rdblquote": "”", "bullet": "•", "emspace": " ", "enspace": " ", "qmspace": " ",
+    "ldblquote": "“", "rdblquote": "”", "bullet": "•", "emspace": " ",
+    "enspace": " ", "qmspace": " ",
 }  # fmt: skip
 _INFO = frozenset("title author keywords subject operator".split())
 _NOTES = {"footnote": "", "annotation": "Comment: ", "header": "", "headerl": "", "headerr": "",
@@ -175,26 +176,12 @@ class _Reader:
             group.skip = min(number or 0, 10)  # programs write 0 to 4
         elif word in ("par", "sect", "page", "row"):
             self._end_paragraph(word, group)
-        elif word == "pard":
-            group.in_table, group.level, group.style = False, 0, -1
-        elif word == "intbl":
-            group.in_table = True
-        elif word == "outlinelevel" and number is not None and number < _MAX_LEVEL:
-            group.level = number + 1
-        elif word == "s" and number is not None:
-            group.style = number
+        elif word in ("pard", "intbl", "outlinelevel", "s"):
+            self._format_paragraph(word, number, group)
         elif word in _WORDS:
             self._write(_WORDS[word])
-        elif word == "ansicpg" and number:
-            self._set_encoding(f"cp{number}")
-        elif word == "mac":
-            self._set_encoding("mac_roman")
-        elif word in ("f", "deff") and number is not None:
-            self._font = number
-            if number in self._fonts and not group.hidden:
-                group.encoding = self._fonts[number]
-        elif word == "fcharset" and number in _CHARSETS:
-            self._fonts[self._font] = _CHARSETS[number]
+        elif word in ("ansicpg", "mac", "f", "deff", "fcharset"):
+            self._choose_encoding(word, number or 0, group)
         elif word == "plain":
             group.deleted = False
         elif word == "deleted":
@@ -217,6 +204,26 @@ class _Reader:
             self._start = len(self.text)
         else:
             self._write("\n")
+
+    def _format_paragraph(self, word: str, number: int | None, group: _Group) -> None:
+        if word == "pard":
+            group.in_table, group.level, group.style = False, 0, -1
+        elif word == "intbl":
+            group.in_table = True
+        elif number is not None and word == "s":
+            group.style = number
+        elif number is not None and number < _MAX_LEVEL:
+            group.level = number + 1
+
+    def _choose_encoding(self, word: str, number: int, group: _Group) -> None:
+        if word in ("ansicpg", "mac"):
+            self._set_encoding("mac_roman" if word == "mac" else f"cp{number}")
+        elif word == "fcharset":
+            self._fonts[self._font] = _CHARSETS.get(number, "cp1252")
+        else:
+            self._font = number
+            if number in self._fonts and not group.hidden:
+                group.encoding = self._fonts[number]
 
     def _set_encoding(self, name: str) -> None:
         try:

@@ -133,8 +133,14 @@ def parse_xlsx(file: File) -> list[Entry]:
             root = read_part(archive, name)
             for each in root.iter() if root is not None else ():
                 if each.tag.endswith(("}comment", "}threadedComment")):
-                    parts.append("Comment: " + "".join(part.text or "" for part in each.iter()
-                                                       if part.tag.endswith(("}t", "}text"))))  # fmt: skip
+                    parts.append(
+                        "Comment: "
+                        + "".join(
+                            part.text or ""
+                            for part in each.iter()
+                            if part.tag.endswith(("}t", "}text"))
+                        )
+                    )
         elif re.match(r"xl/(?:charts/chart|drawings/drawing)[^/]*\.xml$", name):
             drawn = read_drawn_texts(read_part(archive, name))
             parts += [text for text in drawn if not re.fullmatch(r"[\d.eE+-]+", text)]
