@@ -311,3 +311,64 @@ def test_every_entry_of_a_container_stays_what_it_is(kind, rounds, seed):
                 edited.add(step)
                 number = take_step(law, step, rng, number)
             law.check()
+
+
+def age(store: SqliteKnowledge, number: dict[int, int], *, deleted: int | None = None) -> None:
+    """Make a library as older versions wrote it: keys are positions, marks have no digest."""
+    for entry in stored(store).values():
+        at = number[number_of(entry)]
+        file = entry.path.partition("//")[0]
+        old = replace(entry, path=f"{file}//{at}", hash=entry.hash.rpartition(":")[0])
+        store.put(entry.source, [old])
+        if number_of(entry) == deleted:
+            store.bury(old.source, {(old.origin, old.path): old.hash})
+            store.remove(old.source, [old.id])
+
+
+@pytest.mark.parametrize("kind", ["mbox", "Evernote"])
+@pytest.mark.parametrize("changed", ["not at all", "on top", "below", "taken out"])
+def test_libraries_with_positions_are_carried_over(kind, changed):
+    write, name = CONTAINERS[kind]
+    items = [Item(n, "first") for n in range(4)]
+    with opened() as (store, root):
+        (root / name).write_bytes(write(items))
+        bring(store, root)
+        ids = {number: entry.id for number, entry in stored(store).items()}
+        age(store, {n: n for n in range(4)}, deleted=1)
+        new = Item(9, "new")
+        now = {"not at all": items, "on top": [new, *items], "below": [*items, new],
+               "taken out": items[1:]}[changed]  # fmt: skip
+        (root / name).write_bytes(write(now))
+        report = bring(store, root)
+        found = stored(store)
+        wanted = {item.number for item in now} - {1}
+        assert set(found) == wanted
+        assert all(found[n].id == ids[n] for n in wanted & set(ids))
+        assert (report.deleted, report.added) == (1, len(wanted - set(ids)))
+        assert bring(store, root).unchanged == len(found)
+
+
+def test_a_text_edited_here_outlives_new_mail_beside_it():
+    with opened() as (store, root):
+        items = [Item(0, "first"), Item(1, "first")]
+        (root / "box.mbox").write_bytes(write_mbox(items))
+        bring(store, root)
+        mine = stored(store)[0]
+        pieces = (replace(mine.pieces[0], text="item0 in my words"),)
+        store.put("media", [replace(mine, pieces=pieces, facts={**mine.facts, EDITED: ["text"]})])
+        (root / "box.mbox").write_bytes(write_mbox([Item(2, "new"), *items]))
+        report = bring(store, root)
+        assert (report.added, report.unchanged, report.copied) == (1, 2, 0)
+        assert stored(store)[0].pieces[0].text == "item0 in my words"
+
+
+def test_a_note_that_is_renamed_and_edited_stays_the_same():
+    with opened() as (store, root):
+        (root / "Old name.md").write_text("item0 the harbour has forty boats and three cranes")
+        bring(store, root)
+        before = stored(store)[0].id
+        (root / "Old name.md").unlink()
+        (root / "New.md").write_text("item0 the harbour has forty boats and four new cranes")
+        (root / "Other.md").write_text("item1 something else entirely about walruses")
+        report = bring(store, root)
+        assert (stored(store)[0].id, report.added, report.removed) == (before, 1, 0)

@@ -150,7 +150,7 @@ def _match_positions(
 
     In a file that did not change since, the position is right. Else a stored one has an id, a time
     or a title to be known by; a deleted one has only its position, which is counted from the
-    nearest known one before it.
+    nearest known ones.
     """
     old = sorted(
         (one for one in left if not one.mark.text and _inner(one.key).isdigit()),
@@ -173,9 +173,10 @@ def _match_positions(
             ids = (by_id.get((one.source, str(each))) for each in names if each)
             at = next((each for each in ids if each is not None), None)
         else:
-            before = (shifts.get((member, each)) for each in range(number, -1, -1))
-            shift = next((each for each in before if each is not None), 0)
-            at = places.get((one.source, member, number + shift))
+            near = sorted((abs(place - number), place) for name, place in shifts if name == member)
+            tried = [number + shifts[member, place] for _, place in near[:2]] or [number]
+            places_left = (places.get((one.source, member, each)) for each in tried)
+            at = next((each for each in places_left if each is not None and not found[each]), None)
         if at is not None and found[at] is None:
             found[at] = one
             del left[one]

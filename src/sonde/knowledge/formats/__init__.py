@@ -140,7 +140,7 @@ def _guess_encoding(data: bytes) -> str | None:
     """Text in a legacy encoding of another script; None if most of its letters are Latin."""
     found = b"\n".join(_HIGH_LINE.findall(data[:SAMPLE_BYTES]))
     high = len(found.translate(None, _ASCII))
-    if high * 3 < len(found.translate(None, _NO_LETTERS)) or not high or b"\0" in found:
+    if high * 2 < len(found.translate(None, _NO_LETTERS)) or not high or b"\0" in found:
         return None
     try:
         from charset_normalizer import from_bytes

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sonde.knowledge.formats import SAMPLE_BYTES, File, make_document, read_media_facts
 from sonde.knowledge.formats.pages import (
-    Node,
+    Element,
     TextWriter,
     build_tree,
     declared_charset,
@@ -20,7 +20,7 @@ from sonde.stores.knowledge.base import Entry
 _SAVED_FROM = re.compile(
     r"(?:saved from url=\(\d{1,9}\)|saved with SingleFile\s{1,9}url:\s{1,9})(https?://[^\s>]{1,2000})"
 )
-_MENUS = frozenset("nav aside footer form dialog".split())
+_MENUS = frozenset("nav aside footer dialog".split())
 _ROLES = frozenset("navigation banner contentinfo complementary search dialog alert menu".split())
 _MENU_NAME = re.compile(
     r"(?i)(?:^|[\s_-])(?:nav(?:bar|igation)?|(?:site|main|page|global)-?(?:menu|header|footer)|menus?|"
@@ -38,31 +38,37 @@ def read_page(text: str, url: str = "") -> tuple[str, str, Mapping[str, str], Co
     elif url:
         said["url"] = url
     base = said.get("canonical") or said.get("url") or ""
+    lost = Counter({"menu": _drop(root, _is_marked_menu)})
     whole = len(root.text())
-    lost = Counter({"menu": _drop_menus(root)})
+    lost["menu"] += _drop(root, _looks_like_menu)
     article = _find_article(root)
     if whole > 4 * len(article.text()):  # what looked like menus is the page
-        root, lost = build_tree(text), Counter[str]()
-        article = root
+        root = article = build_tree(text)
+        lost = Counter({"menu": _drop(root, _is_marked_menu)})
     writer = TextWriter(base if base.startswith("http") else "")
     writer.write(article)
     title = said.get("title") or said.get("og_title") or ""
     return title, join_lines(writer.parts), said, lost
 
 
-def _is_menu(node: Node) -> bool:
-    given = node.given
-    named = f"{given.get('id', '')} {given.get('class', '')}"
-    if node.tag in ("html", "article", "main", "h1", "p", "pre") or "doc-" in given.get("role", ""):
+def _is_marked_menu(node: Element) -> bool:
+    """Whether the page itself says that an element is no part of the article."""
+    role = node.given.get("role", "")
+    if node.tag == "html" or role.startswith("doc-"):  # of notes and other parts of a book
         return False
-    if node.tag in _MENUS or given.get("role", "") in _ROLES or "hidden" in given:
-        return node.tag != "form" or len(node.text()) < 2_000  # some pages are one large form
+    return node.tag in _MENUS or role in _ROLES or "hidden" in node.given
+
+
+def _looks_like_menu(node: Element) -> bool:
+    named = f"{node.given.get('id', '')} {node.given.get('class', '')}"
+    if node.tag == "form":
+        return len(node.text()) < 2_000  # some pages are one large form
     if node.tag in ("div", "section", "ul", "header", "ol", "span", "table"):
         return bool(_MENU_NAME.search(named)) or _is_link_list(node)
     return False
 
 
-def _is_link_list(node: Node) -> bool:
+def _is_link_list(node: Element) -> bool:
     """Whether a block is only short links, as menus are."""
     if node.tag not in ("ul", "div"):
         return False
@@ -73,24 +79,24 @@ def _is_link_list(node: Node) -> bool:
     return sum(shown) >= 0.9 * len(node.text()) and sum(shown) < 30 * len(shown)
 
 
-def _drop_menus(root: Node) -> int:
-    """Remove what is no article. Returns how many parts there were."""
+def _drop(root: Element, is_menu: Callable[[Element], bool]) -> int:
+    """Remove the menus of a page. Returns how many there were."""
     count = 0
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        kept: list[Node | str] = []
+        kept: list[Element | str] = []
         for each in node.inside:
-            if isinstance(each, Node) and _is_menu(each):
+            if isinstance(each, Element) and is_menu(each):
                 count += bool(each.text())
                 continue
             kept.append(each)
         node.inside = kept
-        waiting += [each for each in kept if isinstance(each, Node) and each.tag != "pre"]
+        waiting += [each for each in kept if isinstance(each, Element) and each.tag != "pre"]
     return count
 
 
-def _find_article(root: Node) -> Node:
+def _find_article(root: Element) -> Element:
     """The element that holds the article; the whole page if none holds most of its text."""
     total = len(root.text())
     best, most = root, 0.6 * total  # the rest is then headers and links to other articles

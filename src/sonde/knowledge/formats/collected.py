@@ -89,11 +89,8 @@ def _make_bookmark(file: File, given: Mapping[str, str], name: str, folder: str)
     )  # fmt: skip
 
 
-_CLIPPING = re.compile(
-    r"(?m)^- .*?(?:(?:page|Seite|página|pagina) (?P<page>[\w-]+))?.*?"
-    r"(?:(?:location|Loc\.|Position|posición|emplacement) (?P<place>[\d-]+))?.*?"
-    r"\|\s*(?P<when>[^|\n]+)$"
-)
+_PAGE = re.compile(r"(?i)(?:page|Seite|página|pagina) ([\w-]+)")
+_LOCATION = re.compile(r"(?i)(?:location|loc\.|position|posición|emplacement) ([\d-]+)")
 
 
 def is_clippings(text: str) -> bool:
@@ -110,20 +107,12 @@ def parse_clippings(file: File) -> list[Entry]:
             continue
         found = re.match(r"(.*?)\s*(?:\(([^()]*)\))?$", lines[0].strip())
         book, author = (found[1], found[2] or "") if found else (lines[0], "")
-        where = _CLIPPING.match(lines[1])
         text = "\n".join(lines[2:]).strip()
         if text:
-            page, place = (where["page"] or "", where["place"] or "") if where else ("", "")
-            made.append(
-                _make_highlight(
-                    file,
-                    text,
-                    book,
-                    author,
-                    {"page": page, "location": place},
-                    _read_long_date(where["when"] if where else ""),
-                )
-            )
+            page, location = _PAGE.search(lines[1]), _LOCATION.search(lines[1])
+            place = {"page": page[1] if page else "", "location": location[1] if location else ""}
+            when = _read_long_date(lines[1].rpartition("|")[2])
+            made.append(_make_highlight(file, text, book, author, place, when))
     if not made:
         raise RefusedFormat("no_text", "no highlights")
     return made

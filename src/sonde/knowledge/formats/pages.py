@@ -45,25 +45,25 @@ _FRAMES = {"li": {"ul", "ol", "menu"}, "dt": {"dl"}, "dd": {"dl"}, "tr": {"table
 
 
 @dataclass(slots=True)
-class Node:
+class Element:
     """An element of a page."""
 
     tag: str
     given: Mapping[str, str] = field(default_factory=dict)
-    inside: list[Node | str] = field(default_factory=list)
+    inside: list[Element | str] = field(default_factory=list)
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[Element]:
         """The element and all inside, in order."""
         waiting = [self]
         while waiting:
             node = waiting.pop()
             yield node
-            waiting += [each for each in reversed(node.inside) if isinstance(each, Node)]
+            waiting += [each for each in reversed(node.inside) if isinstance(each, Element)]
 
     def text(self) -> str:
         """Its visible text."""
         parts: list[str] = []
-        waiting: list[Node | str] = [self]
+        waiting: list[Element | str] = [self]
         while waiting:
             each = waiting.pop()
             if isinstance(each, str):
@@ -78,7 +78,7 @@ class _Builder(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Node("html")
+        self.root = Element("html")
         self._open = [self.root]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -92,7 +92,7 @@ class _Builder(HTMLParser):
                 self._open.pop()
         if tag in _CLOSES:
             self._close_sibling(_CLOSES[tag], _FRAMES[tag])
-        node = Node(tag, {name: value or "" for name, value in attrs})
+        node = Element(tag, {name: value or "" for name, value in attrs})
         self._open[-1].inside.append(node)
         if tag not in _VOID and len(self._open) < MAX_DEPTH:
             self._open.append(node)
@@ -132,7 +132,7 @@ class TextWriter:
         self._base = base
         self.parts: list[str] = []
 
-    def write(self, node: Node, *, inline: bool = False) -> None:
+    def write(self, node: Element, *, inline: bool = False) -> None:
         """Add the text of an element to `parts`."""
         tag = node.tag
         if tag in _HIDDEN:
@@ -161,14 +161,14 @@ class TextWriter:
         else:
             self._inside(node, inline=inline)
 
-    def _inside(self, node: Node, *, inline: bool) -> None:
+    def _inside(self, node: Element, *, inline: bool) -> None:
         for each in node.inside:
             if isinstance(each, str):
                 self.parts.append(re.sub(r"\s+", " ", each.replace("\0", "")))
             else:
                 self.write(each, inline=inline)
 
-    def _link(self, node: Node) -> None:
+    def _link(self, node: Element) -> None:
         target = (
             urljoin(self._base, node.given.get("href", "").strip())
             if node.given.get("href")
@@ -187,7 +187,7 @@ class TextWriter:
         elif flat != plain:
             self.parts[at:] = [shown.replace(flat, f"{flat} <{plain}>")]
 
-    def _list(self, node: Node) -> None:
+    def _list(self, node: Element) -> None:
         self.parts.append("\n")
         start = node.given.get("start", "1")
         number = int(start) if start.isdigit() and len(start) < 9 else 1
@@ -202,7 +202,7 @@ class TextWriter:
                 self.write(each)
         self.parts.append("\n")
 
-    def _item(self, node: Node) -> None:
+    def _item(self, node: Element) -> None:
         """An item; its first paragraph stands behind the mark."""
         at = len(self.parts)
         self._inside(node, inline=False)
@@ -211,19 +211,19 @@ class TextWriter:
             self.parts[at:first] = [" "]
             self.parts[at + 1] = self.parts[at + 1].lstrip("\n")
 
-    def _table(self, node: Node) -> None:
-        own = [each for each in node.inside if isinstance(each, Node)]
+    def _table(self, node: Element) -> None:
+        own = [each for each in node.inside if isinstance(each, Element)]
         rows = [each for each in own if each.tag == "tr"]
         for group in own:
             if group.tag in ("thead", "tbody", "tfoot"):
                 rows += [
-                    each for each in group.inside if isinstance(each, Node) and each.tag == "tr"
+                    each for each in group.inside if isinstance(each, Element) and each.tag == "tr"
                 ]
             elif group.tag == "caption":
                 self.write(group)
         self.parts.append("\n")
         for row in rows:
-            cells = [each for each in row.inside if isinstance(each, Node)]
+            cells = [each for each in row.inside if isinstance(each, Element)]
             nested = any(
                 sum(each.tag in ("p", "div", "table", "ul", "ol") for each in cell.walk()) > 1
                 for cell in cells
@@ -235,7 +235,7 @@ class TextWriter:
         self.parts.append("\n")
 
 
-def _raw_text(node: Node) -> str:
+def _raw_text(node: Element) -> str:
     return "".join(each if isinstance(each, str) else "\n" if each.tag == "br" else _raw_text(each)
                    for each in node.inside)  # fmt: skip
 
@@ -250,7 +250,7 @@ def join_lines(parts: list[str]) -> str:
     return "\n".join(body).strip()
 
 
-def build_tree(text: str) -> Node:
+def build_tree(text: str) -> Element:
     """The elements of a page."""
     text = _COMMENT.sub("", text)
     if len(_OPEN.findall(text)) > MAX_OPEN_TAGS:
@@ -275,7 +275,7 @@ def read_html(text: str) -> tuple[str, str]:
     return read_head(root).get("title", ""), join_lines(writer.parts)
 
 
-def read_head(root: Node) -> dict[str, str]:
+def read_head(root: Element) -> dict[str, str]:
     """What a page says of itself, under the names of front matter."""
     said: dict[str, str] = {}
     for node in root.walk():

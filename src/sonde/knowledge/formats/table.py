@@ -87,8 +87,8 @@ _JSON: tuple[tuple[Callable[[Any], object], Parser], ...] = (
 )
 """What reads JSON of which shape."""
 _LINES: tuple[tuple[tuple[Source, ...], Callable[[str], bool], Parser], ...] = (
-    (("chats",), messengers.is_whatsapp, messengers.parse_whatsapp),
     (("chats",), messengers.is_signal, messengers.parse_signal),
+    (("chats",), messengers.is_whatsapp, messengers.parse_whatsapp),
     (("media",), collected.is_clippings, collected.parse_clippings),
 )
 """What reads text that begins like an export, and which sources it makes."""

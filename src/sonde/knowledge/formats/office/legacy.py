@@ -23,9 +23,10 @@ _LINK = re.compile(r'HYPERLINK\s+"([^"]{1,2000})"')
 _OTHERS = re.compile(r"[\x00-\x06\x08\x0e-\x1f]")
 _FIB_TABLE, _FIB_ENCRYPTED = 0x0200, 0x0100  # bits of the flags at 0x0A
 _CONTAINER = 0xF
-_TEXT_UTF16, _TEXT_LATIN, _CSTRING = 0x0FA0, 0x0FA8, 0x0FBA
-_SLIDE_LIST, _SLIDE_PLACE, _USER_EDIT, _DIRECTORY = 0x0FF0, 0x03F3, 0x0FF5, 0x1772
-_DOCUMENT, _COMMENT, _TEXT_HEAD = 0x03E8, 0x2EE0, 0x0F9F
+# Kinds of records, as [MS-PPT] numbers them.
+_TEXT_UTF16, _TEXT_LATIN, _CSTRING = 0x0FA0, 0x0FA8, 0x0FBA  # texts
+_SLIDE_LIST, _SLIDE_PLACE, _USER_EDIT, _DIRECTORY = 0x0FF0, 0x03F3, 0x0FF5, 0x1772  # places
+_DOCUMENT, _COMMENT, _TEXT_HEAD = 0x03E8, 0x2EE0, 0x0F9F  # containers
 _TITLES = (0, 6)  # kinds of text that are titles
 MAX_EDITS = 1_000  # saves that a presentation remembers
 MAX_NESTED_RECORDS = 50  # real ones nest about ten deep

@@ -271,8 +271,8 @@ class _Runs:
             self._field(each.get(f"{W}fldCharType", ""))
         elif name == "instrText":
             if self._fields:
-                told, at = self._fields[-1]
-                self._fields[-1] = told + (each.text or ""), at
+                code, at = self._fields[-1]
+                self._fields[-1] = code + (each.text or ""), at
         else:
             self._reader.lost["picture"] += name in ("pic", "imagedata")
             self._reader.lost["embedded object"] += name == "OLEObject"
@@ -284,8 +284,8 @@ class _Runs:
         elif kind == "separate" and self._fields:
             self._fields[-1] = self._fields[-1][0], len(self._parts)
         elif kind == "end" and self._fields:
-            told, at = self._fields.pop()
-            found = _LINK.search(told)
+            code, at = self._fields.pop()
+            found = _LINK.search(code)
             if found and at >= 0:
                 self._link(at, found[1])
 
