@@ -284,6 +284,7 @@ def plain_latex(text: str) -> str:
     import unicodedata
 
     text = _DROPPED.sub("", _COMMENT.sub("", text))
+    text = re.sub(r"\\hypertarget\s*\{[^{}]*\}", "", text)
     text = _LATEX_HEADING.sub(lambda found: f"\n\n{'#' * _LEVELS[found[1]]} {{", text)
     text = _HREF.sub(lambda found: f"[{found[2]}]({found[1]})", text)
     text = _ACCENT.sub(lambda f: unicodedata.normalize("NFC", f[3] + _ACCENTS[f[1] or f[2]]), text)
