@@ -29,6 +29,7 @@ from sonde.knowledge.formats import (
     read_member,
 )
 from sonde.knowledge.formats.messengers import PEOPLE
+from sonde.knowledge.formats.pdf import SCAN_SECONDS, has_tesseract
 from sonde.knowledge.formats.table import PICTURES, find_parser
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.admit import find_denied
@@ -162,6 +163,7 @@ def _redact_value(value: Any) -> tuple[Any, int]:
 MEMORY_BYTES = 2 << 30
 """Enough for the largest honest documents; a bomb fails in the child, not in the server."""
 TIMEOUT_S = 60.0  # for one file
+SCANNED = ("pdf", *PICTURES)  # formats whose pages tesseract may have to read, which takes longer
 FILES_PER_CHILD = 500  # a child is replaced after this many files, because parsers leak memory
 MAX_DETAIL_CHARS = 300  # of a library's error message
 
@@ -194,7 +196,8 @@ class Parsers:
         head = {"path": file.path, "modified": file.modified, "wanted": wanted}
         sizes = {"size": len(file.data), "beside": len(file.beside)}
         packed = json.dumps(head | sizes).encode()
-        deadline = time.monotonic() + self._seconds
+        scans = SCAN_SECONDS if file.suffix in SCANNED and has_tesseract() else 0.0
+        deadline = time.monotonic() + self._seconds + scans
         assert child.stdin
         assert child.stdout
         try:
