@@ -160,13 +160,10 @@ def read_table(file: File) -> list[list[str]]:
     """The rows of a table with commas, semicolons or tabs. Raises `RefusedFormat`."""
     text = file.text()
     csv.field_size_limit(1 << 24)
+    head = text[:16_384].partition("\n")[0]  # the first row names the columns
+    mark = max(",;\t|", key=head.count) if file.suffix != "tsv" else "\t"
     try:
-        dialect: Any = csv.Sniffer().sniff(text[:16_384], ",;\t|")
-    except csv.Error:
-        dialect = csv.excel_tab if file.suffix == "tsv" else csv.excel
-    dialect.doublequote = True
-    try:
-        return list(csv.reader(io.StringIO(text, newline=""), dialect))
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=mark))
     except csv.Error as error:
         raise RefusedFormat("broken", str(error)) from error
 
@@ -226,7 +223,7 @@ def _make_reference(file: File, key: str, fields: Mapping[str, str], added: str 
 
 
 _BIB_ENTRY = re.compile(r"(?m)^[ \t]*@(\w+)\s*[{(]\s*([^,\s{}]*)\s*,")
-_BIB_FIELD = re.compile(r"(\w[\w-]*)\s*=\s*")
+_BIB_FIELD = re.compile(r"(?<![\w-])(\w[\w-]{0,60}+)\s*=\s*")
 _BIB_SKIPPED = ("comment", "string", "preamble")
 
 
