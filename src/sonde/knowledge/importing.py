@@ -21,7 +21,7 @@ from sonde.knowledge.identity import Known, Mark, match_entries, name_entries, s
 from sonde.knowledge.library import Refusals
 from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.placing import PART, Placing, is_whole
-from sonde.knowledge.ranking import embed_missing
+from sonde.knowledge.vectors import embed_missing
 from sonde.policy.read import read_document, read_document_parts
 from sonde.policy.walk import walk_documents
 from sonde.runtime.work import Work
@@ -45,7 +45,7 @@ REASONS: Mapping[str, str] = {
     "crashed": "reading it ended the parser",
     "no_text": "there is no text in it",
     "scanned": "its pages are pictures: install tesseract",
-    "missing_extra": "it needs sonde[documents]",
+    "missing_extra": "it needs the extra `documents`",
 }
 
 

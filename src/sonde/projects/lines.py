@@ -4,8 +4,8 @@ hits cut to the lines that answer."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from sonde.searching.filters import filter_paths, read_folder
 from sonde.searching.hits import find_changed, refresh_hit
 from sonde.searching.lines.candidates import CandidateFiles
 from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
+from sonde.searching.query_language import QueryCondition
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
 
@@ -89,6 +90,32 @@ def scan_project(
                     yield text, line
 
 
+def choose_files(
+    project: Project | None, entries: Mapping[str, ListedFile], needs: Needs | None
+) -> tuple[Collection[str], Collection[str]]:
+    """Those of the files that can match, by the project's index if there is one, and those whose
+    content was admitted before."""
+    if project is None:
+        return entries.keys(), ()
+    return _choose_files(project, CandidateFiles(entries, version=-time.monotonic_ns()), needs)
+
+
+@contextmanager
+def open_readers() -> Iterator[Callable[..., FileText | Skipped]]:
+    """A function that reads the files of any trees, best in the order of their paths."""
+    readers: dict[int, TreeReader] = {}
+
+    def read(tree: Tree, entry: ListedFile, *, trusted: bool) -> FileText | Skipped:
+        reader = readers.setdefault(id(tree), TreeReader(tree))
+        return reader.read_utf8(entry.path, vouched=entry.stamp if trusted else None)
+
+    try:
+        yield read
+    finally:
+        for reader in readers.values():
+            reader.close()
+
+
 def _look(project: Project, scan: LineScan) -> CandidateFiles:
     """The files as they are now: all of them, or only the part a first search is limited to."""
     folders = [read_folder(path) for path in scan.paths]
@@ -149,6 +176,30 @@ def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit
             language=state.language,
             state=state,
         )
+
+
+def find_files_holding(
+    project: Project, conditions: Sequence[QueryCondition], work: Work
+) -> frozenset[str] | None:
+    """The files that hold every text that is asked for, and none that is not; None for any."""
+    held: frozenset[str] | None = None
+    for one in sorted(conditions, key=lambda one: one.negated):
+        if one.field not in ("text", "regex", "word"):
+            continue
+        is_word = one.field == "word"
+        scan = LineScan(
+            one.value, ignore_case=one.field != "regex", whole_word=is_word,
+            fixed_string=one.field != "regex",
+        )  # fmt: skip
+        lines = scan_project(project, scan, work, max_count=1, spans=False)
+        files = frozenset(text.path for text, _ in lines)
+        if not one.negated:
+            held = files if held is None else held & files
+        else:
+            stores = project.stores().values()
+            held = held if held is not None else frozenset().union(*(s.files() for s in stores))
+            held -= files
+    return held
 
 
 def find_line(hit: Hit, content: FileText | None) -> Hit:

@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import re
+import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -345,3 +346,15 @@ def make_chat(title: str, messages: Sequence[Piece], file: File, **facts: Any) -
     facts["created_at"] = facts.get("created_at") or min(times, default=file.modified)
     facts["last_modified"] = facts.get("last_modified") or max(times, default=file.modified)
     return Entry("chats", " ".join(title.split()), placed, **facts)
+
+
+_ACCENTS = {
+    '"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "c": "\u0327",
+    "r": "\u030a", "v": "\u030c", "=": "\u0304", "u": "\u0306", "H": "\u030b", ".": "\u0307",
+}  # fmt: skip
+_ACCENT = re.compile(r"""\\(?:(["'`^~=.])\s*|([crvuH])(?=\{|\s))\s*\{?\\?([A-Za-z])\}?""")
+
+
+def compose_accents(text: str) -> str:
+    """LaTeX with its accents as letters."""
+    return _ACCENT.sub(lambda f: unicodedata.normalize("NFC", f[3] + _ACCENTS[f[1] or f[2]]), text)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import email
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from sonde.knowledge.formats import SAMPLE_BYTES, File, make_document, read_media_facts
+from sonde.knowledge.formats import (
+    SAMPLE_BYTES,
+    File,
+    RefusedFormat,
+    decode_bytes,
+    make_document,
+    read_media_facts,
+)
 from sonde.knowledge.formats.pages import (
     Element,
     TextWriter,
@@ -112,6 +120,19 @@ def _find_article(root: Element) -> Element:
 def parse_html(file: File) -> list[Entry]:
     """The article of a web page, with its address, author and date."""
     return [make_page(file, file.text(declared_charset(file.data)))]
+
+
+def parse_mhtml(file: File) -> list[Entry]:
+    """A page that a browser saved as MHTML."""
+    message = email.message_from_bytes(file.data)
+    url = str(message["snapshot-content-location"] or "")
+    for part in message.walk():
+        raw = part.get_payload(decode=True)
+        if part.get_content_subtype() in ("html", "xhtml+xml") and isinstance(raw, bytes):
+            text = decode_bytes(raw, part.get_content_charset() or declared_charset(raw))
+            url = url or str(part["content-location"] or "")
+            return [make_page(file, text or "", url if url.startswith("http") else "")]
+    raise RefusedFormat("no_text", "no page in it")
 
 
 def make_page(file: File, text: str, url: str = "") -> Entry:

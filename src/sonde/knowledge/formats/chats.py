@@ -1,29 +1,16 @@
-"""Conversations with assistants as people export them: ChatGPT, Claude, Gemini.
-
-This module also says which export a JSON file is; those of messengers are in `messengers`.
-"""
+"""Conversations with assistants as people export them: ChatGPT, Claude, Gemini."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sonde.knowledge.formats import LEFT_OUT, File, RefusedFormat, load_json, make_chat, make_entry
-from sonde.knowledge.formats.messengers import (
-    EMPTY,
-    make_discord,
-    make_messenger,
-    make_signal,
-    make_slack,
-    make_telegram,
-)
+from sonde.knowledge.formats import LEFT_OUT, File, make_chat, make_entry
 from sonde.knowledge.formats.pages import read_html
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.formats import read_time
-
-_ROWS_OF_ONE = (make_slack, make_signal)  # a list in these exports is one conversation
 
 
 class MessageNode(NamedTuple):
@@ -64,44 +51,12 @@ def _climb(nodes: Mapping[str, MessageNode], leaf: str, taken: set[str]) -> tupl
     return said[::-1], leaf
 
 
-def find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | None:
-    """What makes conversations of the rows of a JSON export; None when it is none."""
-    first = value[0] if isinstance(value, list) and value else value
-    if not isinstance(first, dict):
-        return None
-    for make, is_it in _SHAPES:
-        if is_it(first, value):
-            return make
-    return None
-
-
-def _is_gemini(row: Any) -> bool:
+def is_gemini(row: Any) -> bool:
     """Whether a record of an activity log is Gemini's; other products write to it too."""
     return isinstance(row, dict) and str(row.get("header", "")) in ("Gemini Apps", "Bard")
 
 
-def parse_chat_export(file: File) -> list[Entry]:
-    """Every conversation of an export in JSON. One that cannot be read is left out and named."""
-    value = load_json(file)
-    make = find_chat_maker(value)
-    if make is None:
-        raise RefusedFormat("unknown", "not a known export")
-    if make in _ROWS_OF_ONE:
-        return list(make(file, value))
-    rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
-    made: list[Entry] = []
-    for number, row in enumerate(rows, 1):
-        try:
-            made += [chat for chat in make(file, row) if chat.pieces]
-        except (TypeError, ValueError, KeyError, AttributeError, RefusedFormat) as error:
-            if len(rows) == 1:
-                raise
-            if not isinstance(error, RefusedFormat):
-                file.skip_part(f"conversation {number}", f"{type(error).__name__}: {error}")
-    return made
-
-
-def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """The branch shown last, from its leaf up to the root, then every other branch."""
     nodes: dict[str, MessageNode] = {}
     lost: Counter[str] = Counter()
@@ -151,7 +106,8 @@ def _read_chatgpt_part(part: Any, lost: Counter[str]) -> str:
     return str(part.get("text") or "") if kind else ""
 
 
-def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """A conversation with Claude, branch by branch."""
     nodes: dict[str, MessageNode] = {}
     lost: Counter[str] = Counter()
     last = ""
@@ -162,7 +118,7 @@ def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
         when = read_time(message.get("created_at"))
         key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")
         said = (Piece(text, uuid=key, sender=sender, created_at=when),) if text.strip() else ()
-        lost[EMPTY] += not said
+        lost["message without text"] += not said
         # older exports do not say what a message answers: the one before it
         parent = str(message.get("parent_message_uuid") or last)
         last = key or f"message {at}"
@@ -200,7 +156,7 @@ def _read_claude(message: Mapping[str, Any], lost: Counter[str]) -> str:
     return text
 
 
-def _make_claude_project(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def make_claude_project(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """A project of Claude: its instructions, and each of its documents, as notes."""
     name, key = str(row.get("name") or "Claude"), str(row.get("uuid") or "")
     times = {"created_at": read_time(row.get("created_at")) or file.modified,
@@ -220,7 +176,7 @@ def _make_claude_project(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
             )
 
 
-def _make_claude_memory(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def make_claude_memory(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """What Claude remembers of a person, and of each project."""
     own = str(row.get("account_uuid") or "")
     rows = {"": row.get("conversations_memory"), **(row.get("project_memories") or {})}
@@ -230,7 +186,8 @@ def _make_claude_memory(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
                              facts={"app": "Claude"})  # fmt: skip
 
 
-def _make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """A conversation of AI Studio."""
     chunks = row["chunkedPrompt"].get("chunks") or []
     messages = [
         Piece(str(chunk["text"]), sender=str(chunk.get("role") or ""))
@@ -240,9 +197,9 @@ def _make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     yield make_chat(file.stem, messages, file, facts={"app": "Gemini"})
 
 
-def _make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """One record of the activity log: a prompt and its answers."""
-    if not _is_gemini(row):
+    if not is_gemini(row):
         return
     when = read_time(row.get("time"))
     asked = re.sub(r"^Prompted\s+", "", str(row.get("title") or ""))
@@ -253,32 +210,3 @@ def _make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
             messages.append(Piece(text, sender="Gemini", created_at=when))
     key = str(row.get("time") or "")
     yield make_chat(asked[:80] or "Gemini", messages, file, path=key, facts={"app": "Gemini"})
-
-
-_SHAPES: tuple[tuple[Callable[[File, Any], Iterator[Entry]], Callable[[Any, Any], bool]], ...] = (
-    (_make_chatgpt, lambda row, _: isinstance(row.get("mapping"), dict)),
-    (_make_claude, lambda row, _: isinstance(row.get("chat_messages"), list)),
-    (_make_claude_project, lambda row, _: "prompt_template" in row and "docs" in row),
-    (_make_claude_memory, lambda row, _: "conversations_memory" in row),
-    (_make_studio, lambda row, _: isinstance(row.get("chunkedPrompt"), dict)),
-    (_make_gemini, lambda _, value: isinstance(value, list) and any(map(_is_gemini, value))),
-    (make_discord, lambda row, _: "guild" in row and "channel" in row and "messages" in row),
-    (make_messenger, lambda row, _: "participants" in row and "thread_path" in row),
-    (make_telegram, lambda row, value: row is value and _is_telegram(row)),
-    (make_slack, lambda row, value: isinstance(value, list) and row.get("type") == "message"
-     and "ts" in row),
-    (make_signal, lambda row, value: isinstance(value, list) and "body" in row
-     and ("sent_at" in row or "quote" in row or "reactions" in row)),
-)  # fmt: skip
-"""What makes conversations of each export, and how it is known: by its first row, or all of it."""
-
-
-def _is_telegram(row: Mapping[str, Any]) -> bool:
-    chats, messages = row.get("chats"), row.get("messages")
-    first = (
-        [each for each in messages[:20] if isinstance(each, dict)]
-        if isinstance(messages, list)
-        else []
-    )
-    known = {name for each in first for name in each}
-    return isinstance(chats, dict) or ("role" not in known and bool({"from", "from_id"} & known))

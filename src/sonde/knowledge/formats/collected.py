@@ -18,6 +18,7 @@ from sonde.knowledge.formats import (
     MAX_URL_CHARS,
     File,
     RefusedFormat,
+    compose_accents,
     load_json,
     make_document,
     make_entry,
@@ -245,8 +246,6 @@ def parse_bibtex(file: File) -> list[Entry]:
 
 
 def _read_bib(body: str, strings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    from sonde.knowledge.formats.documents import plain_latex
-
     at = 0
     while found := _BIB_FIELD.search(body, at):
         begin = at = found.end()
@@ -263,33 +262,17 @@ def _read_bib(body: str, strings: Mapping[str, str]) -> Iterator[tuple[str, str]
         value = body[begin:at].strip().strip('"')
         value = strings.get(value.strip(), value)
         is_address = found[1].lower() in ("url", "doi", "file")
-        yield (
-            found[1].lower(),
-            value.strip("{} ") if is_address else " ".join(plain_latex(value).split()),
-        )
+        plain = re.sub(r"\\[A-Za-z]+ ?|[{}\\]", "", compose_accents(value))
+        yield found[1].lower(), value.strip("{} ") if is_address else " ".join(plain.split())
         at += 1
 
 
 _RIS = {
-    "TI": "title",
-    "T1": "title",
-    "AU": "author",
-    "A1": "author",
-    "PY": "year",
-    "Y1": "year",
-    "AB": "abstract",
-    "N2": "abstract",
-    "KW": "keywords",
-    "UR": "url",
-    "DO": "doi",
-    "JO": "journal",
-    "T2": "journal",
-    "PB": "publisher",
-    "N1": "note",
-    "DA": "date",
-    "TY": "type",
+    "TI": "title", "T1": "title", "AU": "author", "A1": "author", "PY": "year", "Y1": "year",
+    "AB": "abstract", "N2": "abstract", "KW": "keywords", "UR": "url", "DO": "doi",
+    "JO": "journal", "T2": "journal", "PB": "publisher", "N1": "note", "DA": "date", "TY": "type",
     "ID": "key",
-}
+}  # fmt: skip
 
 
 def parse_ris(file: File) -> list[Entry]:

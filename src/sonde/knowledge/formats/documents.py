@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from sonde.knowledge.formats import (
     File,
     RefusedFormat,
+    compose_accents,
     decode_bytes,
     load_json,
     make_document,
@@ -190,53 +191,20 @@ _DROPPED = re.compile(
     r"(?:\s*\[[^\[\]]*\])*(?:\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*"
 )
 _HREF = re.compile(r"\\href\s*\{([^{}]*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
-_ACCENTS = {
-    '"': "\u0308",
-    "'": "\u0301",
-    "`": "\u0300",
-    "^": "\u0302",
-    "~": "\u0303",
-    "c": "\u0327",
-    "r": "\u030a",
-    "v": "\u030c",
-    "=": "\u0304",
-    "u": "\u0306",
-    "H": "\u030b",
-    ".": "\u0307",
-}
-_ACCENT = re.compile(r"""\\(?:(["'`^~=.])\s*|([crvuH])(?=\{|\s))\s*\{?\\?([A-Za-z])\}?""")
 _LETTERS = {
-    "ss": "ß",
-    "ae": "æ",
-    "AE": "Æ",
-    "oe": "œ",
-    "OE": "Œ",
-    "o": "ø",
-    "O": "Ø",
-    "aa": "å",
-    "AA": "Å",
-    "l": "ł",
-    "L": "Ł",
-    "ldots": "…",
-    "dots": "…",
-    "textbackslash": "\\\\",
-    "LaTeX": "LaTeX",
-    "TeX": "TeX",
-    "textasciitilde": "~",
-    "S": "§",
-    "copyright": "©",
-    "textendash": "–",
-    "textemdash": "—",
-    "and": ",",
-    "euro": "€",
-    "pounds": "£",
-}
+    "ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "o": "ø", "O": "Ø", "aa": "å",
+    "AA": "Å", "l": "ł", "L": "Ł", "ldots": "…", "dots": "…", "textbackslash": "\\\\",
+    "LaTeX": "LaTeX", "TeX": "TeX", "textasciitilde": "~", "S": "§", "copyright": "©",
+    "textendash": "–", "textemdash": "—", "and": ",", "euro": "€", "pounds": "£",
+}  # fmt: skip
 
 
 def parse_latex(file: File) -> list[Entry]:
     """The text of a LaTeX document without its commands; headings, links and formulas stay."""
     text = file.text()
-    said = {name: plain_latex(_argument(text, f"\\{name}")) for name in ("title", "author", "date")}
+    said = {
+        name: _plain_latex(_argument(text, f"\\{name}")) for name in ("title", "author", "date")
+    }
     _, begin, body = text.partition("\\begin{document}")
     body = (body if begin else text).partition("\\end{document}")[0]
     facts = {"author": " ".join(said["author"].split())}
@@ -273,21 +241,18 @@ def _write_latex(body: str) -> str:
     parts = [
         re.sub(r"\\(?:begin|end)\{\w+\*?\}(?:\[[^\]]*\])?(?:\{\w+\})?", "", block)
         if at % 2
-        else plain_latex(block)
+        else _plain_latex(block)
         for at, block in enumerate(blocks)
     ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
 
 
-def plain_latex(text: str) -> str:
-    """Text without LaTeX's commands."""
-    import unicodedata
-
+def _plain_latex(text: str) -> str:
     text = _DROPPED.sub("", _COMMENT.sub("", text))
     text = re.sub(r"\\hypertarget\s*\{[^{}]*\}", "", text)
     text = _LATEX_HEADING.sub(lambda found: f"\n\n{'#' * _LEVELS[found[1]]} {{", text)
     text = _HREF.sub(lambda found: f"[{found[2]}]({found[1]})", text)
-    text = _ACCENT.sub(lambda f: unicodedata.normalize("NFC", f[3] + _ACCENTS[f[1] or f[2]]), text)
+    text = compose_accents(text)
     text = re.sub(r"\\item\s*\[([^\]]*)\]", r"\n- \1 ", text)
     text = re.sub(r"\\item\b\s*", "\n- ", text)
     text = re.sub(

@@ -1,4 +1,4 @@
-"""Mail: messages, mailboxes of any size, Maildir, and pages that browsers saved as MHTML."""
+"""Mail: messages, mailboxes of any size; and calendars and address books."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import contextlib
 import email
 import email.policy
 import hashlib
+import quopri
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sonde.knowledge.formats import LEFT_OUT, File, RefusedFormat, decode_bytes, make_entry
-from sonde.knowledge.formats.articles import make_page
 from sonde.knowledge.formats.pages import declared_charset, read_html
 from sonde.knowledge.identity import DERIVED
 from sonde.stores.knowledge.base import Entry
@@ -103,17 +103,6 @@ def parse_mbox(file: File) -> list[Entry]:
 def parse_eml(file: File) -> list[Entry]:
     """One message."""
     return list(_make_mails(file, file.data))
-
-
-def parse_mhtml(file: File) -> list[Entry]:
-    """A page that a browser saved as MHTML."""
-    message = email.message_from_bytes(file.data, policy=email.policy.default)
-    url = _header(message, "snapshot-content-location") or _header(message, "content-location")
-    for part in message.walk():
-        if part.get_content_type() in ("text/html", "application/xhtml+xml"):
-            url = url or _header(part, "content-location")
-            return [make_page(file, _decode(part), url if url.startswith("http") else "")]
-    raise RefusedFormat("no_text", "no page in it")
 
 
 def _make_mails(file: File, data: bytes) -> Iterator[Entry]:
@@ -264,3 +253,115 @@ def _read_attachment(file: File, part: Message, name: str, lost: Counter[str]) -
     except RefusedFormat:
         lost["attached file"] += 1
         return ""
+
+
+_RECORD_LINE = re.compile(
+    r"(?:[\w-]+\.)?([\w-]+)((?:;[^:;\"]+(?:\"[^\"]*\"[^:;\"]*)*)*):(.*)", re.DOTALL
+)
+_KINDS = {"VEVENT": "event", "VTODO": "task", "VJOURNAL": "journal", "VCARD": "contact"}
+_EVENT = {
+    "SUMMARY": "", "DESCRIPTION": "", "LOCATION": "Location", "DTSTART": "Start", "DTEND": "End",
+    "DUE": "Due", "RRULE": "Repeats", "ORGANIZER": "Organizer", "ATTENDEE": "Attendee",
+    "STATUS": "Status", "COMMENT": "Comment", "URL": "Address", "CONTACT": "Contact",
+}  # fmt: skip
+_CARD = {
+    "FN": "", "NICKNAME": "Nickname", "ORG": "Organization", "TITLE": "Title", "ROLE": "Role",
+    "EMAIL": "Mail", "TEL": "Telephone", "ADR": "Address", "URL": "Web", "BDAY": "Birthday",
+    "NOTE": "", "IMPP": "Messenger", "X-ANNIVERSARY": "Anniversary", "RELATED": "Related",
+}  # fmt: skip
+
+
+class _Field(NamedTuple):
+    name: str
+    given: str
+    value: str
+
+
+def parse_calendar(file: File) -> list[Entry]:
+    """The events, tasks and journals of a calendar."""
+    return _parse_records(file, _EVENT)
+
+
+def parse_contacts(file: File) -> list[Entry]:
+    """The cards of an address book."""
+    return _parse_records(file, _CARD)
+
+
+def _parse_records(file: File, names: Mapping[str, str]) -> list[Entry]:
+    made = [_make_record(file, kind, lines, names) for kind, lines in _list_blocks(file.text())]
+    if not made:
+        raise RefusedFormat("no_text", "nothing in it")
+    return made
+
+
+def _list_blocks(text: str) -> Iterator[tuple[str, list[_Field]]]:
+    """The lines of each event or card; alarms and time zones inside are left out."""
+    text = re.sub(r"\r?\n[ \t]", "", text)  # long lines are folded
+    text = re.sub(r"=\r?\n(?=[^\n]*=[0-9A-F]{2})", "", text)
+    kind, lines, inside = "", list[_Field](), 0
+    for line in text.split("\n"):
+        found = _RECORD_LINE.match(line.strip("\r"))
+        if found is None:
+            continue
+        name, given, value = found[1].upper(), found[2], found[3]
+        if name == "BEGIN":
+            if not kind and value.strip().upper() in _KINDS:
+                kind, lines = value.strip().upper(), []
+            elif kind:
+                inside += 1
+        elif name == "END":
+            if inside:
+                inside -= 1
+            elif kind:
+                yield _KINDS[kind], lines
+                kind = ""
+        elif kind and not inside:
+            lines.append(_Field(name, given, _read_value(given, value)))
+
+
+def _read_value(given: str, value: str) -> str:
+    if "QUOTED-PRINTABLE" in given.upper():
+        charset = re.search(r"(?i)charset=([\w-]+)", given)
+        raw = quopri.decodestring(value.encode())
+        value = decode_bytes(raw, charset[1] if charset else "") or value
+    value = re.sub(r"\\[nN]", "\n", value)
+    return re.sub(r"\\(.)", r"\1", value).strip()
+
+
+def _make_record(file: File, kind: str, lines: list[_Field], names: Mapping[str, str]) -> Entry:
+    first: dict[str, str] = {}
+    for line in lines:
+        first.setdefault(line.name, line.value)
+    shown: list[str] = []
+    for name, label in names.items():
+        for line in lines:
+            if line.name == name and line.value.strip(";"):
+                value = line.value.removeprefix("mailto:").removeprefix("MAILTO:")
+                named = re.search(r'CN="?([^";:]+)', line.given)
+                value = (
+                    " ".join(filter(None, value.split(";"))) if name in ("ADR", "ORG") else value
+                )
+                value = f"{named[1]} ({value})" if named else value
+                shown.append(f"{label}: {value}" if label else value)
+    title = (
+        first.get("SUMMARY")
+        or first.get("FN")
+        or " ".join(reversed(first.get("N", "").split(";")[:2]))
+    )
+    when = read_time(first.get("DTSTART") or first.get("DUE") or first.get("CREATED") or "")
+    changed = read_time(
+        first.get("LAST-MODIFIED") or first.get("REV") or first.get("DTSTAMP") or ""
+    )
+    tags = [
+        tag.strip() for line in lines if line.name == "CATEGORIES" for tag in line.value.split(",")
+    ]
+    key = first.get("UID", "") + (
+        f"/{first['RECURRENCE-ID']}" if first.get("RECURRENCE-ID") else ""
+    )
+    url = first.get("URL", "")
+    return make_entry(
+        "media", title.strip() or file.stem, "\n".join(shown) or title, file,
+        path=key or DERIVED + (title.strip() + first.get("DTSTART", "")), media_type=kind,
+        tags=tuple(filter(None, tags)), url=url if url.startswith("http") else "",
+        created_at=when or file.modified, last_modified=changed or file.modified,
+    )  # fmt: skip

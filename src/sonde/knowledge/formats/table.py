@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sonde.knowledge.formats import (
     File,
     RefusedFormat,
     articles,
-    calendars,
     chats,
     collected,
     documents,
@@ -42,7 +41,7 @@ _BY_SUFFIX: Mapping[str, Parser] = {
     "doc": legacy.parse_doc,
     **dict.fromkeys(("ppt", "pps"), legacy.parse_ppt),
     **dict.fromkeys(("html", "htm", "xhtml"), articles.parse_html),
-    **dict.fromkeys(("mht", "mhtml"), mail.parse_mhtml),
+    **dict.fromkeys(("mht", "mhtml"), articles.parse_mhtml),
     **dict.fromkeys(("srt", "vtt"), transcripts.parse_subtitles),
     "eml": mail.parse_eml,
     **dict.fromkeys(("mbox", "mbx"), mail.parse_mbox),
@@ -52,8 +51,8 @@ _BY_SUFFIX: Mapping[str, Parser] = {
     **dict.fromkeys(("tex", "latex", "ltx"), documents.parse_latex),
     "bib": collected.parse_bibtex,
     "ris": collected.parse_ris,
-    **dict.fromkeys(("ics", "ical"), calendars.parse_calendar),
-    "vcf": calendars.parse_contacts,
+    **dict.fromkeys(("ics", "ical"), mail.parse_calendar),
+    "vcf": mail.parse_contacts,
     "jsonl": transcripts.parse_log,
     **dict.fromkeys(PICTURES, documents.parse_image),
 }
@@ -72,15 +71,77 @@ _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...]
     (
         ("mht", "mhtml", "eml"),
         lambda data: b"snapshot-content-location" in data[:4096].lower(),
-        mail.parse_mhtml,
+        articles.parse_mhtml,
     ),
     (("sqlite", "sqlite3", "db"), notes.is_apple_notes, notes.parse_apple_notes),
     (("",), lambda data: data.startswith(b"From "), mail.parse_mbox),
 )
 """What reads files with these endings whose bytes show what they are; asked first."""
+_SHAPES: tuple[tuple[Callable[[File, Any], Iterator[Entry]], Callable[[Any, Any], bool]], ...] = (
+    (chats.make_chatgpt, lambda row, _: isinstance(row.get("mapping"), dict)),
+    (chats.make_claude, lambda row, _: isinstance(row.get("chat_messages"), list)),
+    (chats.make_claude_project, lambda row, _: "prompt_template" in row and "docs" in row),
+    (chats.make_claude_memory, lambda row, _: "conversations_memory" in row),
+    (chats.make_studio, lambda row, _: isinstance(row.get("chunkedPrompt"), dict)),
+    (chats.make_gemini,
+     lambda _, value: isinstance(value, list) and any(map(chats.is_gemini, value))),
+    (messengers.make_discord, lambda row, _: {"guild", "channel", "messages"} <= set(row)),
+    (messengers.make_messenger, lambda row, _: {"participants", "thread_path"} <= set(row)),
+    (messengers.make_telegram, lambda row, value: row is value and _is_telegram(row)),
+    (messengers.make_slack, lambda row, value: isinstance(value, list)
+     and row.get("type") == "message" and "ts" in row),
+    (messengers.make_signal, lambda row, value: isinstance(value, list) and "body" in row
+     and bool({"sent_at", "quote", "reactions"} & set(row))),
+)  # fmt: skip
+"""What makes conversations of each export, and how it is known: by its first row, or all of it."""
+
+
+def _is_telegram(row: Mapping[str, Any]) -> bool:
+    chats, messages = row.get("chats"), row.get("messages")
+    first = (
+        [each for each in messages[:20] if isinstance(each, dict)]
+        if isinstance(messages, list)
+        else []
+    )
+    known = {name for each in first for name in each}
+    return isinstance(chats, dict) or ("role" not in known and bool({"from", "from_id"} & known))
+
+
+def _find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | None:
+    """What makes conversations of the rows of a JSON export; None when it is none."""
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, dict):
+        return None
+    for make, is_it in _SHAPES:
+        if is_it(first, value):
+            return make
+    return None
+
+
+def _parse_chat_export(file: File) -> list[Entry]:
+    """Every conversation of an export in JSON. One that cannot be read is left out and named."""
+    value = load_json(file)
+    make = _find_chat_maker(value)
+    if make is None:
+        raise RefusedFormat("unknown", "not a known export")
+    if make in (messengers.make_slack, messengers.make_signal):
+        return list(make(file, value))
+    rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
+    made: list[Entry] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            made += [chat for chat in make(file, row) if chat.pieces]
+        except (TypeError, ValueError, KeyError, AttributeError, RefusedFormat) as error:
+            if len(rows) == 1:
+                raise
+            if not isinstance(error, RefusedFormat):
+                file.skip_part(f"conversation {number}", f"{type(error).__name__}: {error}")
+    return made
+
+
 _JSON: tuple[tuple[Callable[[Any], object], Parser], ...] = (
     (prompts.is_card, prompts.parse_card),
-    (chats.find_chat_maker, chats.parse_chat_export),
+    (_find_chat_maker, _parse_chat_export),
     (transcripts.is_transcript, transcripts.parse_transcript),
     (collected.is_csl, collected.parse_csl),
     (documents.is_notebook, documents.parse_notebook),

@@ -150,6 +150,9 @@ class KnowledgeStore(Protocol):
     def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
         """Entries with their pieces, in the order of their keys, after this id."""
 
+    def list_newest(self, source: Source, limit: int) -> list[Entry]:
+        """The heads of the entries that changed last, newest first."""
+
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
         """The heads of the entries imported from an origin, by path."""
 
@@ -170,16 +173,37 @@ class KnowledgeStore(Protocol):
     ) -> list[Scored]:
         """The best pieces for these terms."""
 
+    def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
+        """What each of these terms adds to a score at most; unknown ones count most."""
+
     def nearest(
         self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
         """The pieces nearest to a vector; empty while damaged vectors are being rebuilt."""
 
+    def compare(
+        self, source: Source, model: str, vector: Vectors, numbers: Sequence[int]
+    ) -> Mapping[int, float]:
+        """How near each of these pieces is to a vector; those without one are left out."""
+
+    def drop_damaged(self, source: Source, model: str) -> int:
+        """Forget vectors that are not as they were written; they are bare again. Returns how many.
+
+        Vectors are looked at once, when they are first used."""
+
+    def coverage(self, source: Source, model: str) -> tuple[int, int]:
+        """How many pieces have a vector of this model, and how many pieces there are."""
+
+    def forget_models(self, source: Source, kept: Collection[str]) -> None:
+        """Drop the vectors of all models but these."""
+
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         """Pieces by their keys, each with the head of its entry; missing ones are left out."""
 
-    def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
-        """Pieces that have no vector of this model yet."""
+    def list_bare(
+        self, source: Source, model: str, limit: int, before: int | None = None
+    ) -> list[RankedPiece]:
+        """The newest pieces without a vector of this model, of those with keys below `before`."""
 
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors

@@ -1,0 +1,130 @@
+"""What speaks for a text as the answer to a question, and how likely that makes it; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import mul
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The evidence about one candidate."""
+
+    words: float = 0.0
+    """Its score by words, as a share of the best candidate's."""
+    covered: float = 0.0
+    """How much of the question the best candidates hold in its words (`count_covered`): near 1 for
+    a question in words of the text, near 0 for one in other words."""
+    static: float | None = None
+    deep: float | None = None
+    """How near it is by each model, in spreads above unrelated texts; None: not embedded."""
+
+    @property
+    def stage(self) -> str:
+        """The deepest look that was taken at it."""
+        if self.deep is not None:
+            return "deep"
+        return "words" if self.static is None else "static"
+
+    @property
+    def score_type(self) -> str:
+        """What its score is made of."""
+        return "fts" if self.stage == "words" else "fts+vector"
+
+    @property
+    def nearness(self) -> float:
+        """By the deepest model that has read it."""
+        return (self.static or 0.0) if self.deep is None else self.deep
+
+
+def count_covered(share: float, count: int) -> float:
+    """`covered` of a question with `count` words, of which a text holds a share by weight.
+
+    Six words of twelve say more than one of two.
+    """
+    held = share * count
+    return max(share, held / (held + 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """How one stage weighs evidence; fitted by `training/fit_knowledge.py` and rounded."""
+
+    words: tuple[float, float]
+    """Of `words` times `covered`, and times its square: the less of the question's words a source
+    knows, the less they say."""
+    near: tuple[float, float]
+    """Of the nearness by this stage's model, and that times `covered`."""
+    static: tuple[float, float]
+    """The same of the static model beside the deep one."""
+    top: tuple[float, float, float, float, float, float]
+    """How likely the best candidate is an answer: a constant, then per spread of nearness, for
+    `covered`, their product, `words` where all is covered, and the lead before the second."""
+
+
+_WEIGHTS: Mapping[str, _Weights] = {
+    "words": _Weights((1.0, 3.0), (0.0, 0.0), (0.0, 0.0), (-5.0, 0.0, 1.0, 0.0, 3.0, 0.2)),
+    "static": _Weights((-2.2, 5.7), (1.8, -1.2), (0.0, 0.0), (-6.5, 1.1, 0.2, -0.5, 3.0, 0.15)),
+    "deep": _Weights((-1.1, 4.1), (3.9, -3.55), (0.1, 0.45), (-8.0, 2.25, 2.35, -1.7, 2.65, 0.45)),
+}
+_MOST_LEAD = 3.0  # a larger lead says no more
+_ALL = 4  # the power of `covered` by which all words count far more than most of them
+NEAR_ENOUGH = 1.2
+"""Spreads above unrelated texts from which a text without any of the words may be an answer: of the
+right ones in other words 19 of 20 are so near by the deep model, of unrelated ones one of nine."""
+LIKELY_ENOUGH = 0.02
+"""How likely the best of them must be, or none is shown; of those below it one in 150 is right."""
+_LEAST_LIKELY = 0.001  # of the others without any of the words, so that some follow the best
+
+
+def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
+    """How likely each candidate is an answer, 0 to 1; 0 for what is none.
+
+    Texts that the deep model has not read yet are weighed by the static one, and what neither has
+    read by words; each stage has its own best, and its likelihoods mean the same.
+    """
+    scores = [0.0] * len(candidates)
+    stages: dict[str, list[int]] = {}
+    for at, each in enumerate(candidates):
+        if each.words > 0 or each.nearness >= NEAR_ENOUGH:
+            stages.setdefault(each.stage, []).append(at)
+    for stage, places in stages.items():
+        weights = _WEIGHTS[stage]
+        ranked = sorted(((_rank(weights, candidates[at]), at) for at in places), reverse=True)
+        (best, at), lead = ranked[0], _MOST_LEAD
+        if len(ranked) > 1:
+            lead = best - ranked[1][0]
+        level = _measure_level(candidates[at], lead)
+        shown = _squash(level) >= LIKELY_ENOUGH
+        for score, at in ranked:
+            likely = _squash(level + score - best)
+            if candidates[at].words or (shown and likely >= _LEAST_LIKELY):
+                scores[at] = likely
+    return scores
+
+
+def weigh_best(candidate: Evidence, lead: float = 0.0) -> float:
+    """How likely the best candidate of a source is an answer; `lead`: before its second."""
+    return _squash(_measure_level(candidate, lead))
+
+
+def _measure_level(top: Evidence, lead: float) -> float:
+    known = top.covered
+    terms = (1.0, top.nearness, known, top.nearness * known, top.words * known**_ALL)
+    weights = _WEIGHTS[top.stage].top
+    return float(sum(map(mul, weights, (*terms, min(lead, _MOST_LEAD)))))
+
+
+def _squash(level: float) -> float:
+    return 1.0 / (1.0 + math.exp(-level))
+
+
+def _rank(weights: _Weights, each: Evidence) -> float:
+    """The order within one source; between sources it means nothing."""
+    covered, static = each.covered, each.static or 0.0
+    by_words = weights.words[0] * covered + weights.words[1] * covered**2
+    by_model = weights.near[0] + weights.near[1] * covered
+    beside = weights.static[0] + weights.static[1] * covered
+    return by_words * each.words + by_model * each.nearness + beside * static
