@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sonde.cli.commands.picker import split_keys
-from sonde.cli.editor import edit_command
+from sonde.cli.terminal import edit_command
 
 from .conftest import PATIENCE_S, SONDE, Shell
 

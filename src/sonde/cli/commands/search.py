@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sonde.cli.colors import color_code
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, escape_controls
+from sonde.cli.terminal import Screen, escape_controls, open_file
 from sonde.errors import EmptyQuery, InvalidRequest
 from sonde.text.formats import count_of
 from sonde.text.highlight import Finder, find_query_words, join_parts
@@ -110,8 +110,6 @@ def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: st
 
 
 def _open_first(session: Session, row: HitRow) -> int:
-    from sonde.cli.editor import open_file
-
     path = session.show_path(row["path"], row.get("project"))
     code = open_file(session.environ, path, row["startLine"])
     if code is None:
