@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sonde.cli.commands.picker import split_keys
-from sonde.cli.editor import edit_command
+from sonde.cli.terminal import edit_command
 
 from .conftest import PATIENCE_S, SONDE, Shell
 
@@ -24,9 +24,9 @@ from .conftest import PATIENCE_S, SONDE, Shell
 class Terminal:
     """A terminal of 90 columns with a program in it."""
 
-    def __init__(self, shell: Shell, *args: str, **environ: str) -> None:
+    def __init__(self, shell: Shell, *args: str, rows: int = 24, **environ: str) -> None:
         self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 90, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 90, 0, 0))
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.screen = ""
@@ -64,8 +64,8 @@ class Terminal:
 
 
 @contextmanager
-def open_terminal(shell: Shell, *args: str, **environ: str) -> Iterator[Terminal]:
-    terminal = Terminal(shell, *args, **environ)
+def open_terminal(shell: Shell, *args: str, rows: int = 24, **environ: str) -> Iterator[Terminal]:
+    terminal = Terminal(shell, *args, rows=rows, **environ)
     try:
         yield terminal
     finally:

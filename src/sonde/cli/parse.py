@@ -70,7 +70,7 @@ COMMANDS = (
         _flag("--deep", about="compute the deeper vectors now; servers do it when idle"),
     ), "sonde index ~/code/app"),
     Command("search", "search by meaning and by words", "search:run_search", (
-        _value("query", metavar="QUERY", takes="many",
+        _value("query", metavar="QUERY", takes="many", needed=True,
                about="a question, words, or a name"),
         _value("--path", metavar="P", words="file", about="only files under this folder"),
         _value("--mode", choices=MODES, about="how to search (default: auto)"),
@@ -81,7 +81,7 @@ COMMANDS = (
         _flag("--scores", about="show scores"),
         _flag("--open", about="open the first result in your editor ($VISUAL, $EDITOR)"),
         _flag("--all", about="every result, not only the first page"),
-        _value("--cursor", metavar="CURSOR", about="the page that an answer named as its next"),
+        _number("--cursor", about="go on after this many results"),
         _flag("--json-lines", about="print each result as one line of JSON"),
         _number("--max-tokens", about="size of the answer"),
         _FULL,

@@ -18,10 +18,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from sonde.cli.colors import color_code
-from sonde.cli.editor import open_file
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import cut_line, prepare_line
+from sonde.cli.terminal import cut_line, open_file, prepare_line
 from sonde.errors import Cancelled, SondeError
 from sonde.runtime.work import Work
 from sonde.text.highlight import find_query_words

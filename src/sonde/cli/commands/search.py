@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from sonde.cli.colors import color_code
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, escape_controls
-from sonde.errors import EmptyQuery, InvalidRequest
+from sonde.cli.terminal import Screen, escape_controls, open_file
+from sonde.errors import InvalidRequest
 from sonde.text.formats import count_of
 from sonde.text.highlight import Finder, find_query_words, join_parts
 from sonde.text.languages import language_of
@@ -42,8 +42,6 @@ def run_search(session: Session) -> int:
     query = " ".join(args.query)
     if args.mode == "regex":
         return _search_lines(session, query)
-    if not (query or args.cursor):
-        raise EmptyQuery("neither words nor --cursor")
     answer = _ask(session, query)
     results, note = answer["results"], answer["metadata"].get("note", "")
     is_doubtful = note.startswith(_DOUBTFUL)
@@ -71,25 +69,24 @@ def _ask(session: Session, query: str) -> SearchAnswer:
     tokens = args.max_tokens or (None if args.json else _TERMINAL_TOKENS)
     with session.working() as work:
         options = {"max_tokens": tokens, "explain": args.explain, "work": work}
-        if args.cursor:
-            answer = verb(session.app, cursor=args.cursor, **options)
-        else:
-            answer = verb(
-                session.app,
-                query,
-                top_k=args.limit or (_MOST_HITS if args.all else 10),
-                project="all" if args.all_projects else session.project,
-                mode=args.mode or "auto",
-                # across projects, a path is relative to each of them
-                path=args.path if args.all_projects or not args.path else session.inside(args.path),
-                **options,
-            )
-        # who names a number wants that many
-        while ((args.limit and not args.max_tokens) or args.all) and "nextCursor" in answer:
+        skip, wanted = args.cursor or 0, args.limit or (_MOST_HITS if args.all else 10)
+        answer = verb(
+            session.app,
+            query,
+            top_k=min(skip + wanted, max(_MOST_HITS, wanted)),
+            project="all" if args.all_projects else session.project,
+            mode=args.mode or "auto",
+            # across projects, a path is relative to each of them
+            path=args.path if args.all_projects or not args.path else session.inside(args.path),
+            **options,
+        )
+        # who names a number wants that many; rankings are ordered, so pages can be counted
+        is_more = (args.limit and not args.max_tokens) or args.all or skip
+        while is_more and "nextCursor" in answer:
             more = verb(session.app, cursor=answer["nextCursor"], **options)
             rows = answer["results"] + more["results"]
             answer = {**more, "results": rows, "metadata": answer["metadata"]}
-    return answer
+    return {**answer, "results": answer["results"][skip:]}
 
 
 def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: str) -> None:
@@ -105,13 +102,12 @@ def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: st
     lines = list(render_search(answer, look, find_query_words(words), line))
     session.page_lines([*([doubt, ""] if doubt and lines else ()), *lines], len(lines))
     session.note(" · ".join(note for note in describe_search(answer) if note != doubt))
-    if more := answer.get("nextCursor"):
-        session.note(f"more: repeat with --all, or --cursor {more}")
+    if "nextCursor" in answer:
+        after = (args.cursor or 0) + len(answer["results"])
+        session.note(f"more: repeat with --all, or --cursor {after}")
 
 
 def _open_first(session: Session, row: HitRow) -> int:
-    from sonde.cli.editor import open_file
-
     path = session.show_path(row["path"], row.get("project"))
     code = open_file(session.environ, path, row["startLine"])
     if code is None:
