@@ -27,7 +27,7 @@ from pathlib import Path
 from termios import TIOCSWINSZ
 
 ROOT = Path(__file__).resolve().parent.parent
-COLUMNS, ROWS = 96, 15
+COLUMNS, ROWS = 96, 14
 SCENES = (
     "sonde index",
     'sonde search "what keeps secrets out of the index" -n 1',
