@@ -1,6 +1,6 @@
-"""How well personal knowledge is found: LoCoMo's questions and Cranfield, by words and fused.
+"""How well personal knowledge is found: LoCoMo and Cranfield, by words, static and deep vectors.
 
-    python benchmarks/knowledge.py --cranfield FOLDER --locomo FOLDER [--postgres URL]
+    python benchmarks/knowledge.py --cranfield FOLDER --locomo FOLDER [--postgres URL] [--deep]
 
 FOLDER holds cran_docs.json, cran_queries.json and cran_qrels.json; of LoCoMo: its ten
 conversations, one JSON file each. Neither comes with sonde: fetch them from their publishers.
@@ -21,15 +21,15 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from sonde.embedding.base import Embedder
-from sonde.embedding.static import StaticEmbedder
-from sonde.knowledge.ranking import KnowledgeSearch, embed_missing, read_knowledge_query
+from sonde.embedding.base import load_provider
+from sonde.knowledge.ranking import KnowledgeSearch, find_message_id, read_knowledge_query
 from sonde.knowledge.retrieval import cut_pieces
+from sonde.knowledge.vectors import KnowledgeModels, embed_missing
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 
-def rank_cranfield(folder: Path, store: KnowledgeStore, embedder: Embedder | None) -> float:
+def rank_cranfield(folder: Path, store: KnowledgeStore, models: KnowledgeModels) -> float:
     """Mean NDCG@10 over Cranfield's queries; grades as its file gives them (1 is best)."""
     wanted: dict[int, dict[str, int]] = {}
     for row in json.loads((folder / "cran_qrels.json").read_text()):
@@ -38,7 +38,7 @@ def rank_cranfield(folder: Path, store: KnowledgeStore, embedder: Embedder | Non
     found = []
     for query in json.loads((folder / "cran_queries.json").read_text()):
         grades = wanted.get(int(query["query number"]), {})
-        hits = KnowledgeSearch(store, read_knowledge_query(query["query"]), embedder).rank("notes")
+        hits = KnowledgeSearch(store, read_knowledge_query(query["query"]), models).rank("notes")
         gains = [grades.get(hit.entry.id, 0) for hit in hits[:10]]
         found.append(discount(gains) / (discount(sorted(grades.values(), reverse=True)[:10]) or 1))
     return mean(found)
@@ -82,7 +82,7 @@ def read_sessions(sample: dict[str, Any]) -> list[Entry]:
 
 
 def recall_locomo(
-    questions: list[dict[str, Any]], store: KnowledgeStore, embedder: Embedder | None
+    questions: list[dict[str, Any]], store: KnowledgeStore, models: KnowledgeModels
 ) -> list[float]:
     """Of each question, the share of its evidence among the ten best turns."""
     found = []
@@ -90,10 +90,9 @@ def recall_locomo(
         evidence = {part.strip() for each in question["evidence"] for part in each.split(";")}
         if not evidence:
             continue
-        hits = KnowledgeSearch(store, read_knowledge_query(question["question"]), embedder).rank(
-            "chats"
-        )
-        ten = [hit.message_id for hit in hits if hit.message_id][:10]
+        asked = read_knowledge_query(question["question"])
+        hits = KnowledgeSearch(store, asked, models).rank("chats")
+        ten = [name for hit in hits if (name := find_message_id(hit.entry, hit.piece))][:10]
         found.append(len(evidence & set(ten)) / len(evidence))
     return found
 
@@ -120,16 +119,20 @@ def main() -> None:
     parser.add_argument("--cranfield", type=Path)
     parser.add_argument("--locomo", type=Path)
     parser.add_argument("--postgres")
+    parser.add_argument("--deep", action="store_true", help="with deep vectors, too")
     args = parser.parse_args()
-    static = StaticEmbedder()
-    modes: dict[str, Embedder | None] = {"words": None, "fused": static}
+    static, deep = load_provider("static"), load_provider("deep") if args.deep else None
+    modes = {"words": KnowledgeModels(), "static": KnowledgeModels(static)}
+    if deep:
+        modes |= {"deep": KnowledgeModels(static, deep)}
     if args.cranfield:
         with open_empty(args.postgres) as store:
             fill_cranfield(args.cranfield, store)
-            embed_missing(store, "notes", static, 1 << 30)
-            for name, embedder in modes.items():
+            for model in modes[list(modes)[-1]].list_all():
+                embed_missing(store, "notes", model)
+            for name, models in modes.items():
                 began = time.process_time()
-                score = rank_cranfield(args.cranfield, store, embedder)
+                score = rank_cranfield(args.cranfield, store, models)
                 spent = time.process_time() - began
                 print(f"Cranfield, {name}: NDCG@10 {score:.4f}, {spent:.1f} s CPU for 225 queries")
     if args.locomo:
@@ -138,9 +141,10 @@ def main() -> None:
             sample = json.loads(path.read_text())
             with open_empty(args.postgres) as store:
                 store.put("chats", read_sessions(sample))
-                embed_missing(store, "chats", static, 1 << 30)
-                for name, embedder in modes.items():
-                    recalls[name] += recall_locomo(sample["qa"], store, embedder)
+                for model in modes[list(modes)[-1]].list_all():
+                    embed_missing(store, "chats", model)
+                for name, models in modes.items():
+                    recalls[name] += recall_locomo(sample["qa"], store, models)
         for name, found in recalls.items():
             print(f"LoCoMo, {name}: recall@10 {mean(found):.4f} over {len(found)} questions")
 

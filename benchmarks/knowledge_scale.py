@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import quantiles
 
-from sonde.embedding.base import Embedder
 from sonde.embedding.static import StaticEmbedder
-from sonde.knowledge.ranking import KnowledgeSearch, embed_missing, read_knowledge_query
+from sonde.knowledge.ranking import KnowledgeSearch, read_knowledge_query
+from sonde.knowledge.vectors import KnowledgeModels, embed_missing
 from sonde.stores.knowledge.base import ANYTHING, Conditions, Entry, KnowledgeStore, Piece
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
@@ -100,17 +100,17 @@ def ask(store: KnowledgeStore, texts: list[str], count: int, read_cpu: Callable[
     """What questions cost: by words, fused with vectors, and among a third of all documents."""
     questions = make_questions(texts, count)
     static = StaticEmbedder()
-    ways: dict[str, tuple[Embedder | None, Conditions]] = {
-        "words": (None, ANYTHING),
-        "fused": (static, ANYTHING),
-        "filtered": (static, Conditions(media_types=("pdf",))),
+    ways: dict[str, tuple[KnowledgeModels, Conditions]] = {
+        "words": (KnowledgeModels(), ANYTHING),
+        "fused": (KnowledgeModels(static), ANYTHING),
+        "filtered": (KnowledgeModels(static), Conditions(media_types=("pdf",))),
     }
-    for name, (embedder, where) in ways.items():
-        KnowledgeSearch(store, read_knowledge_query("warm up"), embedder).rank("media", where)
+    for name, (models, where) in ways.items():
+        KnowledgeSearch(store, read_knowledge_query("warm up"), models).rank("media", where)
         walls, cpus = [], []
         for text in questions:
             spent, began = read_cpu(), time.perf_counter()
-            KnowledgeSearch(store, read_knowledge_query(text), embedder).rank("media", where)
+            KnowledgeSearch(store, read_knowledge_query(text), models).rank("media", where)
             walls.append(1e3 * (time.perf_counter() - began))
             cpus.append(1e3 * (read_cpu() - spent))
         print(f"{name}: {show(walls)} ms, CPU {show(cpus)} ms, {count} questions", flush=True)

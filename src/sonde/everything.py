@@ -47,7 +47,9 @@ def search_everything(
     notes: list[str] = []
 
     def rank(request: service.KnowledgeRequest) -> Sequence[AnyHit]:
-        rankings: list[Sequence[AnyHit]] = [*service.rank_sources(app.knowledge, request, work)]
+        rankings: list[Sequence[AnyHit]] = [
+            *service.rank_sources(app.knowledge, request, work, notes)
+        ]
         rankings += _rank_files(app, request, work, notes, required=not rankings)
         merged = merge_sources(rankings)
         # what the query names or spells leads, whatever else there is

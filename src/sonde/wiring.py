@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from sonde.errors import (
 )
 from sonde.indexing.sources import Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
+from sonde.knowledge.vectors import KnowledgeModels
 from sonde.paging.cursor import ResultSets
 from sonde.policy.admit import Rules
 from sonde.policy.deny_list import public_deny_list
@@ -110,8 +111,9 @@ def build_app(
     )
     for path in (settings.home, *map(Path, filter(None, (own.token_file, own.jwt_keys)))):
         close_off(_expand_home(str(path)))
-    disk, library = _open_disk(settings, workspace), _open_library(settings, workspace)
-    return App(workspace, disk, library, open_grounds(settings.home, start, settings.file_roots))
+    grounds = open_grounds(settings.home, start, settings.file_roots)
+    library = _open_library(settings, workspace, partial(grounds.users.list_given, "knowledge"))
+    return App(workspace, _open_disk(settings, workspace), library, grounds)
 
 
 def _open_jobs(folder: Path, record_after_s: float) -> Jobs:
@@ -308,10 +310,16 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
     return SqliteChunkStore(folder, kind)
 
 
-def _open_library(settings: Settings, workspace: Workspace) -> Library:
+def _open_library(
+    settings: Settings, workspace: Workspace, list_shared: Callable[[str], Sequence[str]]
+) -> Library:
+    models = KnowledgeModels(
+        workspace.static, workspace.deep, workspace.background_deep, settings.home / "knowledge",
+        in_background=workspace.stays,
+    )  # fmt: skip
     make = partial(
         Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,
-        embedder=workspace.static, max_tokens=workspace.max_tokens,
+        models=models, max_tokens=workspace.max_tokens, list_shared=list_shared,
     )  # fmt: skip
     if settings.knowledge_store == "sqlite":
         return make(open_store=partial(_open_knowledge, settings.home))

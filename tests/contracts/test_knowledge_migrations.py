@@ -48,17 +48,30 @@ def test_an_older_sqlite_file_is_brought_up(tmp_path: Path):
         for at, text in enumerate(TEXTS)
     ]
     store.put("notes", entries)
-    numbers = [each.piece.number for each in store.list_bare("notes", "m", 2)]
-    store.put_vectors("notes", "m", numbers, VECTORS)
+    numbers = [each.piece.number for each in store.list_bare("notes", "m", 9)]
+    store.put_vectors("notes", "m", sorted(numbers)[:2], VECTORS)
     store.close()
     for name, sources in DATABASES.items():  # back to the first format: terms were not counted
         connection = apsw.Connection(str(tmp_path / f"{name}.db"))
         for source in sources:
             connection.execute(f"DROP TABLE {source}_lexicon")
+            # and a piece had one slot
+            connection.execute(f"ALTER TABLE {source}_pieces ADD COLUMN slot INTEGER")
+            connection.execute(
+                f"UPDATE {source}_pieces SET slot = (SELECT slot FROM {source}_vectors AS v"
+                f" WHERE v.number = {source}_pieces.number)"
+            )
+            connection.execute(f"DROP TABLE {source}_vectors")
+            for kind in ("bare", "slots"):
+                connection.execute(f"CREATE INDEX {source}_{kind} ON {source}_pieces (slot)")
             connection.execute(
                 f"CREATE VIRTUAL TABLE {source}_terms USING fts5vocab ({source}_words, 'row')"
             )
         connection.execute("DROP TABLE buried")
+        connection.execute(
+            "CREATE TABLE models AS SELECT source, name, dimensions, file FROM vector_models"
+        )
+        connection.execute("DROP TABLE vector_models")
         connection.pragma("user_version", 1)
         connection.close()
     store = SqliteKnowledge(tmp_path)

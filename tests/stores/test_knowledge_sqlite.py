@@ -53,6 +53,7 @@ def test_damaged_vectors_are_given_up_and_made_anew(
 ) -> None:
     damage(tmp_path / "chacha.vectors")
     assert store.nearest("notes", "m", ROWS[7], COUNT) == []
+    store.drop_damaged("notes", "m")
     numbers = embed(store)
     assert len(numbers) == COUNT
     assert store.nearest("notes", "m", ROWS[7], 1)[0].id == numbers[7]
@@ -65,6 +66,40 @@ def test_damaged_vectors_keep_nothing_from_being_removed(
     for path in (tmp_path / "chacha.vectors").iterdir():
         os.truncate(path, path.stat().st_size - 8)
     keys = [entry.id for entry in store.list_entries("notes", limit=COUNT)]
-    assert store.remove("notes", keys[:700]) == 700
+    assert store.remove("notes", keys[-700:]) == 700  # the newest have the first slots
     assert store.nearest("notes", "m", ROWS[7], COUNT) == []
     assert len(embed(store)) == COUNT - 700
+
+
+def test_flipped_bytes_are_left_out_and_made_again(store: SqliteKnowledge, tmp_path: Path) -> None:
+    numbers = sorted(found.piece.number for found in store.list_bare("notes", "other", COUNT))
+    damaged = flip_bytes(tmp_path / "chacha.vectors", rows=5)
+    reopened = SqliteKnowledge(tmp_path)
+    found = {one.id for one in reopened.nearest("notes", "m", ROWS[7], COUNT)}
+    assert len(found) == COUNT - damaged
+    assert reopened.drop_damaged("notes", "m") == damaged
+    bare = [one.piece.number for one in reopened.list_bare("notes", "m", COUNT)]
+    assert set(bare) == set(numbers) - found
+    reopened.put_vectors("notes", "m", bare, ROWS[: len(bare)])
+    assert reopened.drop_damaged("notes", "m") == 0
+    assert len(reopened.nearest("notes", "m", ROWS[7], COUNT)) == COUNT
+    reopened.close()
+
+
+def test_vectors_written_over_while_open_are_noticed(
+    store: SqliteKnowledge, tmp_path: Path
+) -> None:
+    assert store.drop_damaged("notes", "m") == 0
+    flip_bytes(tmp_path / "chacha.vectors", rows=3)
+    assert store.drop_damaged("notes", "m") == 3
+
+
+def flip_bytes(folder: Path, rows: int) -> int:
+    """Flip a bit in each of some rows. Returns how many rows that were."""
+    (path,) = folder.glob("*.i8")
+    data = bytearray(path.read_bytes())
+    width = len(data) // COUNT
+    for row in range(rows):
+        data[row * 7 * width + 9] ^= 0x40
+    path.write_bytes(bytes(data))
+    return rows

@@ -231,14 +231,16 @@ COMMANDS = (
         _number("--port", about="port (default: 8121; 0: any)", least=0),
     ), "sonde embed serve"),
     Command("users", "manage the users of `sonde serve`: their keys, and what they may reach",
-            "installation:run_users", (
+            "users:run_users", (
         Option("action", choices=USER_ACTIONS,
                help="make, list or revoke keys; allow a folder to be indexed, scanned and read, "
-                "share a project to be searched and read, or withdraw either; print the key of "
-                "this installation, or a link that signs a browser in with it"),
+                "share a project or knowledge to be searched and read, or withdraw either; print "
+                "the key of this installation, or a link that signs a browser in with it"),
         Option("name", nargs="?", metavar="NAME",
                help="a user, or `all`; to revoke, also a key's id"),
         Option("folder", nargs="?", metavar="FOLDER", help="what to allow, share or withdraw"),
+        Option("--knowledge", metavar="OWNER",
+               help="share or withdraw the knowledge of this user instead of a folder"),
     ), "sonde users allow anna /srv/anna"),
     Command("completion", "print the completion script of a shell", "completion:run_completion", (
         Option("shell", choices=SHELLS, help="which shell"),

@@ -12,13 +12,13 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from sonde.errors import InvalidRequest
+from sonde.errors import InvalidRequest, OutsideRoots
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.library import Library
 from sonde.knowledge.parsing import Parsers, unpack_entry
-from sonde.knowledge.ranking import embed_missing
 from sonde.knowledge.retrieval import cut_fields, cut_pieces, list_fields
+from sonde.knowledge.vectors import count_deep, embed_missing
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Source
 from sonde.types import Progress
@@ -49,7 +49,7 @@ def import_knowledge(
 
     def run(inner: Work) -> ImportReport:
         return import_source(
-            library.of(user), folder, inner, wanted=wanted, embedder=library.embedder,
+            library.of(user), folder, inner, wanted=wanted, embedder=library.models.static,
             restore=restore, parsers=parsers,
             refused=library.refused.setdefault((user, str(folder), wanted), {}),
         )  # fmt: skip
@@ -126,7 +126,7 @@ def edit_entry(
     work: Work,
 ) -> Entry:
     """Change the given parts of an entry, and record them so that later imports keep them."""
-    old = find_entry(library.of(work.caller.user), source, id)
+    old = _find_own(library, source, id, work)
     given = {"title": title, "text": text, "tags": tags}
     changed = {name for name, value in given.items() if value is not None}
     edited = sorted(changed | set(old.facts.get(EDITED) or ()))
@@ -145,17 +145,32 @@ def edit_entry(
 def delete_entry(library: Library, source: Source, id: str, *, work: Work) -> Entry:  # noqa: A002
     """Delete an entry for good; importing its file again does not bring it back."""
     store = library.of(work.caller.user)
-    entry = find_entry(store, source, id, pieces=False)
+    entry = _find_own(library, source, id, work)
     if entry.origin:
         store.bury(source, {(entry.origin, entry.path): entry.hash})
     store.remove(source, [entry.id])
     return entry
 
 
+def _find_own(library: Library, source: Source, id: str, work: Work) -> Entry:  # noqa: A002
+    """An entry that the caller may change."""
+    user = work.caller.user
+    entry = find_entry(library.seen_by(user), source, id)
+    if library.of(user).get(source, entry.id, pieces=False) is None:
+        raise OutsideRoots(
+            f"{entry.id} is shared with {user}",
+            user_message="This entry is shared with you, so you cannot change it.",
+            next_action="Ask its owner. Searching and reading need no consent.",
+        )
+    return entry
+
+
 def count_knowledge(library: Library, *, work: Work) -> dict[str, int]:
-    """Entries of each source, and the bytes that they take."""
+    """Entries of each source, how many of their pieces the deep model has read, and their size."""
     store = library.of(work.caller.user)
     counts: dict[str, int] = {source: store.count(source)[0] for source in SOURCES}
+    if library.models.deep:
+        counts["deep_vectors"], counts["pieces"] = count_deep(library.models, store)
     return counts | {"bytes": store.measure_bytes()}
 
 
@@ -212,7 +227,7 @@ def restore_knowledge(library: Library, lines: Iterable[str], *, name: str = "",
             ) from error
         for source in SOURCES:
             inner.check()
-            embed_missing(store, source, library.embedder)
+            embed_missing(store, source, library.models.static)
         return {"entries": count}
 
     return _run_job(library, "restore", name or "export", run, work)["entries"]
@@ -303,13 +318,15 @@ def _run_job(
         f"{kind}:{user}:{subject}", kind, function, owner=user, subject=subject, lasting=lasting
     )
     result: T = job.join(work)
+    library.deepen(user)
     return result
 
 
 def _put(library: Library, entry: Entry, work: Work) -> Entry:
     store = library.of(work.caller.user)
     (key,) = store.put(entry.source, [entry])
-    embed_missing(store, entry.source, library.embedder)
+    embed_missing(store, entry.source, library.models.static)
+    library.deepen(work.caller.user)
     return replace(entry, id=key)
 
 

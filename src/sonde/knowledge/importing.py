@@ -16,7 +16,7 @@ from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.formats.chats import PEOPLE
 from sonde.knowledge.library import Refusals
 from sonde.knowledge.parsing import Parsers
-from sonde.knowledge.ranking import embed_missing
+from sonde.knowledge.vectors import embed_missing
 from sonde.policy.read import read_document
 from sonde.policy.walk import walk_documents
 from sonde.runtime.work import Work

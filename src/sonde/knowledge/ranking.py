@@ -1,16 +1,18 @@
-"""Ranking of knowledge: words and vectors fused within a source, sources merged by rank."""
+"""Ranking of knowledge: candidates by words and vectors, weighed by one measure for all sources."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TypeVar
 from urllib.parse import quote
 
 from sonde.embedding.base import Embedder, Vectors
-from sonde.errors import EmbeddingFailed
+from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
+from sonde.knowledge.evidence import Evidence, measure_nearness, weigh_evidence
+from sonde.knowledge.vectors import KnowledgeModels, embed_missing
 from sonde.ranking.question import STOP_WORDS
-from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import (
     ANYTHING,
     TITLE,
@@ -21,8 +23,9 @@ from sonde.stores.knowledge.base import (
     RankedPiece,
     Source,
 )
+from sonde.stores.knowledge.rows import list_terms
 from sonde.text.words import query_terms, read_words
-from sonde.types import Kind, Progress, Scored
+from sonde.types import Kind, Scored
 
 MAX_QUERY_CHARS = 20_000  # bounds the work on a pasted text
 MAX_QUERY_TERMS = 256  # more than any question has; a pasted text is searched by its first terms
@@ -59,15 +62,10 @@ def read_knowledge_query(text: str) -> KnowledgeQuery:
 LEXICAL_DEPTH = 600
 """Pieces of one source retrieved by words; what ranks below them cannot be reached."""
 DENSE_DEPTH = 100  # pieces of one source retrieved by their vectors
-RRF_K = 60
-"""The constant of reciprocal rank fusion, by which sources are merged; 60 is the usual one."""
-DENSE_WEIGHT = 0.4
-"""Weight of a perfect vector match next to the best lexical one; tuned on two collections."""
-MIN_SIMILARITY = 0.5  # least similarity at which a text without any of the query's words is a hit
 SECOND_PIECE_WEIGHT = 0.25  # share of the second best piece's score that is added to its entry's
 NEIGHBOUR_WEIGHT = 0.4
 """Share of an adjacent message's score that is added; tuned on a collection of dialogues."""
-EMBEDDING_BATCH = 1_024  # pieces embedded and stored at once, with a report of progress after each
+COVERING = 3  # pieces, the best by words, that tell whether the question is in words of the text
 MAX_EMBEDDED_BY_SEARCH = 2_048
 """Pieces without vectors that one search embeds itself; more would be felt as a delay."""
 
@@ -141,49 +139,95 @@ def find_message_id(entry: Entry, piece: Piece) -> str:
 
 @dataclass(slots=True)
 class KnowledgeSearch:
-    """One query on one user's store; its vector is computed at most once."""
+    """One query on one user's store; each model reads it at most once."""
 
     store: KnowledgeStore
     question: KnowledgeQuery
-    embedder: Embedder | None
-    vector: Vectors | None = None
+    models: KnowledgeModels
+    notes: list[str] = field(default_factory=list)
+    """What the caller should know about the answer."""
+    _vectors: dict[str, Vectors | None] = field(default_factory=dict)
 
     def rank(self, source: Source, where: Conditions = ANYTHING) -> list[KnowledgeHit]:
-        """The hits in one source, best first, scored 0 to 1."""
-        store = self.store
-        lexical = store.rank(source, self.question.terms, LEXICAL_DEPTH, where)
-        dense = self._find_near(source, where)
-        places = store.locate(source, [one.id for one in (*lexical, *dense)])
-        by_words, by_meaning = _group(lexical, places), _group(dense, places)
-        found = by_meaning | by_words
-        kind = "fts+vector" if dense else "fts"
+        """The hits in one source, best first, scored by how likely each is an answer."""
+        found = self.gather(source, where)
+        scores = weigh_evidence([evidence for _, evidence in found])
         hits = [
-            KnowledgeHit(found[key][1].entry, found[key][1].piece, score, kind)
-            for key, score in _fuse(by_words, by_meaning).items()
+            KnowledgeHit(piece.entry, piece.piece, score, each.score_type)
+            for (piece, each), score in zip(found, scores, strict=True)
+            if score
         ]
-        return normalise(sorted(hits, key=_order), store.scale)
+        return sorted(hits, key=_order)
 
-    def _find_near(self, source: Source, where: Conditions) -> list[Scored]:
-        embedder = self.embedder
-        if embedder is None or not self.question.terms:
+    def gather(
+        self, source: Source, where: Conditions = ANYTHING
+    ) -> list[tuple[RankedPiece, Evidence]]:
+        """The candidates of one source, with the evidence about each."""
+        store, terms = self.store, self.question.terms
+        lexical = store.rank(source, terms, LEXICAL_DEPTH, where)
+        near = {model.name: self._find_near(source, model, where) for model in self._list_usable()}
+        rankings = (lexical, *near.values())
+        ids = list(dict.fromkeys(one.id for ranking in rankings for one in ranking))
+        places = store.locate(source, ids)
+        words = _group(lexical, places)
+        weights = store.weigh_terms(source, terms) if words else {}
+        covered = _measure_coverage(weights, [found for _, found in words.values()])
+        by_kind: dict[str, Grouped] = {}
+        for kind, model in (("static", self.models.static), ("deep", self.models.deep)):
+            vector = self._vectors.get(model.name) if model else None
+            if model and vector is not None and near[model.name]:
+                similar = store.compare(source, model.name, vector, ids)
+                by_kind[kind] = _keep_best(
+                    {id_: measure_nearness(model, each) for id_, each in similar.items()}, places
+                )
+        best = max((score for score, _ in words.values()), default=1.0)
+        found: dict[object, RankedPiece] = {}
+        for groups in (words, *reversed(by_kind.values())):
+            for key, (_, piece) in groups.items():
+                found.setdefault(key, piece)
+
+        def weigh(key: object) -> Evidence:
+            near = {kind: groups[key][0] for kind, groups in by_kind.items() if key in groups}
+            return Evidence(words[key][0] / best if key in words else 0.0, covered, **near)
+
+        return [(piece, weigh(key)) for key, piece in found.items()]
+
+    def _list_usable(self) -> list[Embedder]:
+        return self.models.list_all() if self.question.terms else []
+
+    def _find_near(self, source: Source, model: Embedder, where: Conditions) -> list[Scored]:
+        store = self.store
+        if damaged := store.drop_damaged(source, model.name):
+            self.notes.append(f"{damaged} vectors of {source} were damaged and are made again")
+        if model is self.models.static:
+            embed_missing(store, source, model, MAX_EMBEDDED_BY_SEARCH)
+        if not store.coverage(source, model.name)[0]:
             return []
-        embed_missing(self.store, source, embedder, MAX_EMBEDDED_BY_SEARCH)
-        try:
-            if self.vector is None:
-                self.vector = embedder.embed([self.question.text], "query")[0]
-        except EmbeddingFailed:
+        vector = self._embed(model)
+        if vector is None:
             return []
-        return self.store.nearest(source, embedder.name, self.vector, DENSE_DEPTH, where)
+        return store.nearest(source, model.name, vector, DENSE_DEPTH, where)
+
+    def _embed(self, model: Embedder) -> Vectors | None:
+        if model.name not in self._vectors:
+            try:
+                self._vectors[model.name] = model.embed([self.question.text], "query")[0]
+            except (EmbeddingFailed, ModelDownloadFailed, MissingExtra) as error:
+                without = "the deeper model" if self.models.static else "vectors"
+                self.notes.append(f"answered without {without}: {error.user_message}")
+                self._vectors[model.name] = None
+        return self._vectors[model.name]
 
 
 def merge_sources(rankings: Iterable[Sequence[HitT]]) -> list[HitT]:
-    """One ranking of several by reciprocal rank, ties by time, scored 0 to 1 again."""
-    merged = [
-        replace(hit, score=1.0 / (RRF_K + rank))
-        for ranking in rankings
-        for rank, hit in enumerate(ranking, 1)
-    ]
-    return normalise(sorted(merged, key=_order))
+    """One ranking of several by what their scores say, ties by time; each keeps its own order."""
+    merged: list[HitT] = []
+    for ranking in rankings:
+        least = 1.0
+        for hit in ranking:
+            least = min(least, hit.score)
+            merged.append(hit if hit.score == least else replace(hit, score=least))
+    return sorted(merged, key=_order)
 
 
 def sort_recent(hits: Iterable[HitT]) -> list[HitT]:
@@ -201,28 +245,6 @@ def normalise(hits: Sequence[HitT], scale: str = "range") -> list[HitT]:
         return [replace(hit, score=1.0) for hit in hits]
     span = best - worst + 1e-9
     return [replace(hit, score=(hit.score - worst) / span) for hit in hits]
-
-
-def embed_missing(
-    store: KnowledgeStore,
-    source: Source,
-    embedder: Embedder | None,
-    limit: int = 1 << 40,
-    work: Work | None = None,
-) -> int:
-    """Embed pieces that have no vector yet, all or at most `limit`. Returns their number."""
-    done, total = 0, store.count(source)[1] if embedder and work else 0
-    while embedder and done < limit:
-        bare = store.list_bare(source, embedder.name, min(EMBEDDING_BATCH, limit - done))
-        if not bare:
-            break
-        texts = [f"{found.entry.title}\n{found.piece.text}" for found in bare]
-        rows = embedder.embed(texts, "passage")
-        store.put_vectors(source, embedder.name, [found.piece.number for found in bare], rows)
-        done += len(bare)
-        if work:
-            work.report(Progress("embedding", done, total))
-    return done
 
 
 Grouped = dict[object, tuple[float, RankedPiece]]
@@ -266,13 +288,24 @@ def _add_neighbours(groups: Grouped) -> Grouped:
     }
 
 
-def _fuse(by_words: Grouped, by_meaning: Grouped) -> dict[object, float]:
-    best = max((score for score, _ in by_words.values()), default=1.0)
-    fused = {key: score / best for key, (score, _) in by_words.items()}
-    for key, (score, _) in by_meaning.items():
-        if key in fused or score >= MIN_SIMILARITY:
-            fused[key] = fused.get(key, 0.0) + DENSE_WEIGHT * max(score, 0.0)
-    return fused
+def _keep_best(near: Mapping[int, float], places: Mapping[int, RankedPiece]) -> Grouped:
+    """The nearest piece of each entry, and every message."""
+    groups: Grouped = {}
+    for id_, nearness in sorted(near.items(), key=lambda item: -item[1]):
+        if found := places.get(id_):
+            key = id_ if found.entry.source == "chats" else (found.entry.number,)
+            groups.setdefault(key, (nearness, found))
+    return groups
+
+
+def _measure_coverage(weights: Mapping[str, float], best: Sequence[RankedPiece]) -> float:
+    """The share of the query's words, by their weights, that the best pieces by words hold."""
+    total = sum(weights.values())
+    shares = []
+    for found in best[:COVERING]:
+        terms = frozenset(chain.from_iterable(list_terms(found.entry, found.piece)))
+        shares.append(sum(weight for term, weight in weights.items() if term in terms))
+    return max(shares, default=0.0) / total if total else 0.0
 
 
 def _order(hit: AnyHit) -> tuple[float, int, str, str, int]:

@@ -14,11 +14,13 @@ from sonde.knowledge.ranking import (
     KnowledgeHit,
     KnowledgeSearch,
     merge_sources,
+    normalise,
     read_knowledge_query,
     sort_recent,
 )
 from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
 from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transcript
+from sonde.knowledge.vectors import list_limits
 from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
@@ -83,11 +85,17 @@ def search_knowledge(
 ) -> RankedPage:
     """One page of a search of a user's knowledge; `dedupe` hides what the session has seen."""
 
-    def rank(request: KnowledgeRequest) -> Sequence[AnyHit]:
-        rankings = rank_sources(library, request, work)
-        return rankings[0] if len(rankings) == 1 else merge_sources(rankings)
+    notes: list[str] = []
 
-    return open_ranked_page(library, request, options, work, session, rank, dedupe=dedupe)
+    def rank(request: KnowledgeRequest) -> Sequence[AnyHit]:
+        rankings = rank_sources(library, request, work, notes)
+        hits = rankings[0] if len(rankings) == 1 else merge_sources(rankings)
+        if any(hit.score_type != "fts" for hit in hits):
+            return hits
+        return normalise(hits, library.of(work.caller.user).scale)  # by words, as documented
+
+    page = open_ranked_page(library, request, options, work, session, rank, dedupe=dedupe)
+    return replace(page, note="; ".join(notes))
 
 
 def open_ranked_page(
@@ -105,14 +113,19 @@ def open_ranked_page(
     if not query:
         raise EmptyQuery
     user = work.caller.user
-    store = library.of(user)
+    store = library.seen_by(user)
     preferences = list_preferences(session, work)
     order_by = request.order_by or preferences.get("order_by") or "relevance"
     request = replace(request, query=query, order_by=order_by)
     hits, held = _find_ranking(
         library,
         store,
-        {"request": repr(request), "user": user, "session": session.id if session else ""},
+        {
+            "request": repr(request),
+            "user": user,
+            "session": session.id if session else "",
+            "collections": library.list_collections(user),  # one that is withdrawn is not shown on
+        },
         options.offset,
         lambda: sort_recent(rank(request)) if order_by == "recent" else rank(request),
         session if dedupe else None,
@@ -146,17 +159,20 @@ def record_shown(library: Library, page: RankedPage, count: int, work: Work) -> 
 
 
 def rank_sources(
-    library: Library, request: KnowledgeRequest, work: Work
+    library: Library, request: KnowledgeRequest, work: Work, notes: list[str]
 ) -> list[list[KnowledgeHit]]:
-    """The hits in each of the request's sources, best first."""
-    store = library.of(work.caller.user)
-    search = KnowledgeSearch(store, read_knowledge_query(request.query), library.embedder)
+    """The hits in each of the request's sources, best first, and `notes` on them."""
+    store = library.seen_by(work.caller.user)
+    search = KnowledgeSearch(store, read_knowledge_query(request.query), library.models)
     rankings = []
     for source in SOURCES:
         if source in request.sources:
             work.check()
             found = search.rank(source, request.where.get(source, ANYTHING))
             rankings.append(sort_recent(found) if source in request.recent else found)
+    notes += search.notes
+    notes += list_limits(library.models, store, request.query)
+    library.deepen(work.caller.user)
     return rankings
 
 
@@ -173,7 +189,7 @@ def read_entry(
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
     if session and session.recent and not options.query:
         options = replace(options, query=session.recent[0])
-    found = get_entry(library.of(work.caller.user), source, id, options)
+    found = get_entry(library.seen_by(work.caller.user), source, id, options)
     return replace(found, snippet_length=options.snippet_length)
 
 
@@ -191,7 +207,7 @@ def read_conversation(
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
     if options.mode != "full":
         return read_entry(library, "chats", id, retrieval, work, session)
-    store = library.of(work.caller.user)
+    store = library.seen_by(work.caller.user)
     entry = find_entry(store, "chats", id, pieces=False)
     first = options.offset or (page - 1) * page_size
     found = read_messages(store, entry, first, page_size, options, page)
@@ -209,7 +225,7 @@ def read_transcript(
 ) -> tuple[str | Segments, int | None]:
     """As much of what is said in a recording as the options ask for."""
     session = library.open_session(work.caller, None)
-    found = find_entry(library.of(work.caller.user), "media", id)
+    found = find_entry(library.seen_by(work.caller.user), "media", id)
     wanted = read_retrieval(options, list_preferences(session, work), "full")
     return write_transcript(found, form, wanted, timestamps=timestamps)
 

@@ -167,16 +167,37 @@ class KnowledgeStore(Protocol):
     ) -> list[Scored]:
         """The best pieces for these terms."""
 
+    def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
+        """What each of these terms adds to a score at most; unknown ones count most."""
+
     def nearest(
         self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
         """The pieces nearest to a vector; empty while damaged vectors are being rebuilt."""
 
+    def compare(
+        self, source: Source, model: str, vector: Vectors, numbers: Sequence[int]
+    ) -> Mapping[int, float]:
+        """How near each of these pieces is to a vector; those without one are left out."""
+
+    def drop_damaged(self, source: Source, model: str) -> int:
+        """Forget vectors that are not as they were written; they are bare again. Returns how many.
+
+        Vectors are looked at once, when they are first used."""
+
+    def coverage(self, source: Source, model: str) -> tuple[int, int]:
+        """How many pieces have a vector of this model, and how many pieces there are."""
+
+    def forget_models(self, source: Source, kept: Collection[str]) -> None:
+        """Drop the vectors of all models but these."""
+
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         """Pieces by their keys, each with the head of its entry; missing ones are left out."""
 
-    def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
-        """Pieces that have no vector of this model yet."""
+    def list_bare(
+        self, source: Source, model: str, limit: int, before: int | None = None
+    ) -> list[RankedPiece]:
+        """The newest pieces without a vector of this model, of those with keys below `before`."""
 
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors

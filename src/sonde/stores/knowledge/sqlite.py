@@ -8,12 +8,12 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -58,13 +58,12 @@ from sonde.stores.knowledge.rows import (
 )
 from sonde.stores.knowledge.sqlite_index import (
     POSTINGS,
-    PieceVectors,
     SqliteWords,
     count_words,
     read_generation,
 )
-from sonde.stores.knowledge.words import rank_words
-from sonde.stores.vectors import VectorFile
+from sonde.stores.knowledge.sqlite_vectors import VECTOR_MODELS, VECTOR_TABLES, PieceVectors
+from sonde.stores.knowledge.words import rank_words, weigh_words
 from sonde.types import Scored
 
 DATABASES: Mapping[str, tuple[Source, ...]] = {
@@ -137,7 +136,8 @@ def make_format(database: str) -> Format:
     sources = DATABASES[database]
     tables = _STATE + "".join(map(_TABLES.format, sources))
     tables += _CHUNKS_VIEW if database == "media" else ""
-    scripts = (tables, _BURIED, "".join(map(_LEXICON.format, sources)))
+    vectors = VECTOR_MODELS + "".join(map(VECTOR_TABLES.format, sources))
+    scripts = (tables, _BURIED, "".join(map(_LEXICON.format, sources)), vectors)
 
     def run(script: str, connection: apsw.Connection) -> None:
         connection.execute(script)
@@ -145,6 +145,7 @@ def make_format(database: str) -> Format:
     return Format(_APPLICATION_IDS[database], tuple(partial(run, each) for each in scripts))
 
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _EVERYTHING = re.compile(":[ep]\\b")
 """The mark of an owner in queries of `EntryReader`: here all rows are of one."""
@@ -197,7 +198,7 @@ class SqliteKnowledge(EntryReader):
         return ids
 
     def remove(self, source: Source, ids: Collection[str]) -> int:
-        replaced: VectorFile | None = None
+        replaced = []
         with self._of[source].write() as connection:
             tally = Tally()
             gone = sum(_remove(connection, source, each, tally) is not None for each in ids)
@@ -205,8 +206,8 @@ class SqliteKnowledge(EntryReader):
                 count_words(connection, source, tally.terms)
                 _advance(connection, source)
                 replaced = self._vectors[source].tidy(connection)
-        if replaced:
-            replaced.delete()
+        for file in replaced:
+            file.delete()
         return gone
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
@@ -226,20 +227,62 @@ class SqliteKnowledge(EntryReader):
             index = SqliteWords(connection, source, where, self._postings)
             return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
+    def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
+        with self._of[source].read() as connection:
+            index = SqliteWords(connection, source, ANYTHING, self._postings)
+            return weigh_words(index, terms)
+
     def nearest(
         self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
-        vectors = self._vectors[source]
+        nearest = self._vectors[source].nearest
+        return self._try_vectors(source, lambda it: nearest(it, model, vector, limit, where)) or []
+
+    def compare(
+        self, source: Source, model: str, vector: Vectors, numbers: Sequence[int]
+    ) -> Mapping[int, float]:
+        compare = self._vectors[source].compare
+        return self._try_vectors(source, lambda it: compare(it, model, vector, numbers)) or {}
+
+    def _try_vectors(self, source: Source, read: Callable[[apsw.Connection], T]) -> T | None:
+        """What is read of the vectors; None if they are damaged, and forgotten."""
         for _ in range(2):  # another process may have rewritten the file meanwhile
             with contextlib.suppress(IndexCorrupt), self._of[source].read() as connection:
-                return vectors.nearest(connection, model, vector, limit, where)
+                return read(connection)
         with self._of[source].write() as connection:
-            damaged = vectors.forget(connection)
+            damaged = self._vectors[source].forget(connection)
             _advance(connection, source)
         _log.warning("the vectors of %s in %s are damaged and will be rebuilt", source, self.folder)
+        for file in damaged:
+            file.delete()
+        return None
+
+    def drop_damaged(self, source: Source, model: str) -> int:
+        vectors = self._vectors[source]
+        find = vectors.find_damaged
+        damaged = self._try_vectors(source, lambda connection: find(connection, model))
         if damaged:
-            damaged.delete()
-        return []
+            with self._of[source].write() as connection:
+                vectors.drop(connection, model, damaged)
+                _advance(connection, source)
+        return len(damaged or ())
+
+    def coverage(self, source: Source, model: str) -> tuple[int, int]:
+        with self._of[source].read() as connection:
+            query = f"SELECT count(*) FROM {source}_pieces"
+            have = self._vectors[source].count(connection, model)
+            return have, read_number(connection, query)
+
+    def forget_models(self, source: Source, kept: Collection[str]) -> None:
+        vectors = self._vectors[source]
+        with self._of[source].read() as connection:
+            old = set(vectors.list_names(connection)) - set(kept)
+        if old:
+            with self._of[source].write() as connection:
+                files = vectors.forget(connection, old)
+                _advance(connection, source)
+            for file in files:
+                file.delete()
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         query = (
@@ -252,12 +295,11 @@ class SqliteKnowledge(EntryReader):
         found = [read_ranked(source, read_row(row)) for row in rows]
         return {each.piece.number: each for each in found}
 
-    def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
+    def list_bare(
+        self, source: Source, model: str, limit: int, before: int | None = None
+    ) -> list[RankedPiece]:
         with self._of[source].read() as connection:
-            current = self._vectors[source].find(connection, model)
-            condition = f"{source}_pieces.slot IS NULL" if current else "1"
-            query = f"SELECT number FROM {source}_pieces WHERE {condition} ORDER BY number LIMIT ?"
-            numbers = [row[0] for row in connection.execute(query, (limit,))]
+            numbers = self._vectors[source].list_bare(connection, model, limit, before)
         return list(self.locate(source, numbers).values())
 
     def put_vectors(
@@ -333,6 +375,7 @@ def _remove(connection: apsw.Connection, source: Source, key: str, tally: Tally)
         tally.count(head, Piece(*read_row(row)), -1)
     for those in (
         f"{source}_words WHERE rowid IN (SELECT number FROM {source}_pieces WHERE item = ?)",
+        f"{source}_vectors WHERE number IN (SELECT number FROM {source}_pieces WHERE item = ?)",
         f"{source}_pieces WHERE item = ?",
         f"{source}_tags WHERE item = ?",
         f"{source} WHERE number = ?",

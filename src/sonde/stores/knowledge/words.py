@@ -82,6 +82,13 @@ def rank_words(
     return found
 
 
+def weigh_words(index: WordIndex, terms: Iterable[str]) -> dict[str, float]:
+    """What each of these terms adds to a score at most; unknown ones count most."""
+    asked = [term for term in dict.fromkeys(terms) if not term.endswith("*")][:MAX_COUNTED_TERMS]
+    known, total = index.count_terms(asked), index.count_all()
+    return {term: bound_term(known.get(term, 0), total) for term in asked}
+
+
 def narrow(
     rank: Callable[[int], list[Scored]],
     allow: Callable[[Sequence[int]], Ids],

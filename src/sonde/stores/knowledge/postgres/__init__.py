@@ -40,7 +40,7 @@ from sonde.stores.knowledge.rows import (
     read_ranked,
     unpack_text,
 )
-from sonde.stores.knowledge.words import rank_words
+from sonde.stores.knowledge.words import rank_words, weigh_words
 from sonde.types import Scored
 
 _OWN = re.compile(r":([ep])\b")  # the mark of an owner in queries of `EntryReader`
@@ -115,6 +115,36 @@ class PostgresKnowledge(EntryReader):
         with self._read() as cursor:
             return self._vectors[source].nearest(cursor, model, vector, limit, where)
 
+    def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
+        owner = self._identify()
+        with self._read() as cursor:
+            index = PostgresWords(cursor, owner, source, ANYTHING, self._postings)
+            return weigh_words(index, terms)
+
+    def compare(
+        self, source: Source, model: str, vector: Vectors, numbers: Sequence[int]
+    ) -> Mapping[int, float]:
+        with self._read() as cursor:
+            return self._vectors[source].compare(cursor, model, vector, numbers)
+
+    def drop_damaged(self, source: Source, model: str) -> int:
+        with self._read() as cursor:
+            damaged = self._vectors[source].find_damaged(cursor, model)
+        if damaged:
+            with self._database.transact(self._owner) as cursor:
+                advance(cursor, self._owner, source)
+                self._vectors[source].drop(cursor, model, damaged)
+        return len(damaged)
+
+    def coverage(self, source: Source, model: str) -> tuple[int, int]:
+        with self._read() as cursor:
+            return self._vectors[source].count(cursor, model)
+
+    def forget_models(self, source: Source, kept: Collection[str]) -> None:
+        with self._database.transact(self._owner) as cursor:
+            if self._vectors[source].forget(cursor, kept):
+                advance(cursor, self._owner, source)
+
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         query = (
             f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
@@ -125,10 +155,13 @@ class PostgresKnowledge(EntryReader):
         found = [read_ranked(source, unpack_row(row)) for row in rows]
         return {each.piece.number: each for each in found}
 
-    def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
+    def list_bare(
+        self, source: Source, model: str, limit: int, before: int | None = None
+    ) -> list[RankedPiece]:
         with self._read() as cursor:
-            numbers = self._vectors[source].list_bare(cursor, model, limit)
-        return list(self.locate(source, numbers).values()) if numbers else []
+            numbers = self._vectors[source].list_bare(cursor, model, limit, before)
+        found = self.locate(source, numbers) if numbers else {}
+        return [found[number] for number in numbers if number in found]
 
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors

@@ -149,7 +149,25 @@ def _split_words(cursor: Any) -> None:
         cursor.execute(_INDEXES.format(source))
 
 
-STEPS = (_create_tables, _create_buried, _split_words)
+_MODELS = """
+-- as above: the policy is lifted to see all users' rows
+ALTER TABLE {0}_vectors NO FORCE ROW LEVEL SECURITY;
+DELETE FROM {0}_vectors WHERE model = '';
+ALTER TABLE {0}_vectors DROP CONSTRAINT {0}_vectors_pkey,
+    ADD COLUMN sum bigint NOT NULL DEFAULT -1, ADD PRIMARY KEY (number, model);
+ALTER TABLE {0}_vectors FORCE ROW LEVEL SECURITY;
+CREATE INDEX ON {0}_pieces (owner, number);
+"""
+"""Vectors of several models; those of older versions have no checksum, which is -1."""
+
+
+def _keep_models(cursor: Any) -> None:
+    cursor.execute("SET LOCAL search_path TO sonde, public")
+    for source in SOURCES:
+        cursor.execute(_MODELS.format(source))
+
+
+STEPS = (_create_tables, _create_buried, _split_words, _keep_models)
 """From an empty database to the newest version; a released step never changes."""
 _MAX_CONNECTIONS = 10  # of one server: a tenth of what PostgreSQL takes by default
 _WAIT_S = 20.0  # how long a request waits for a free connection

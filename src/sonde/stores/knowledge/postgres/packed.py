@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -47,6 +47,16 @@ class MemoryVectors:
         inside = None if allowed is None else np.isin(self.index.ids, allowed)
         find = partial(find_nearest, self.rows, self.signs)
         return rank_ids(self.index.nearest(find, query, limit, inside), limit)
+
+    def compare(self, query: Vectors, ids: Ids) -> Mapping[int, float]:
+        """How near each of these is; those that cannot be retrieved are left out."""
+        if self.rows.shape[1] != len(query) + SCALE_BYTES:
+            return {}
+        inside = np.isin(self.index.ids, ids) & (self.index.slots != NO_SLOT)
+        places, scores = find_nearest(
+            self.rows, self.signs, query, self.index.slots[inside], len(ids)
+        )
+        return dict(zip(self.index.ids[inside][places].tolist(), scores.tolist(), strict=True))
 
     def keep(self, ids: Ids) -> MemoryVectors:
         """Only these."""

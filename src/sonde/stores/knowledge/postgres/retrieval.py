@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -150,63 +151,108 @@ class PostgresWords:
         return found
 
 
-NO_MODEL = ""  # the model of a piece that has no vector yet
-
-
 class OwnerVectors:
-    """The vectors of one source of one owner."""
+    """The vectors of one source of one owner, of every model."""
 
     def __init__(self, owner: str, source: Source) -> None:
         self._owner = owner
         self._source = source
         self._lock = threading.Lock()
-        self._known = ("", 0, NO_VECTORS)
-        """The vectors of which model, as of which generation."""
+        self._known: dict[str, tuple[int, MemoryVectors]] = {}
+        """By model: as of which generation, the vectors."""
+        self._counted: dict[str, tuple[int, tuple[int, int]]] = {}
 
     def nearest(
         self, cursor: Any, model: str, vector: Vectors, limit: int, where: Conditions
     ) -> list[Scored]:
         """The pieces whose vectors are nearest, nearest first."""
-        find = partial(self._refresh(cursor, model).nearest, vector)
+        find = partial(self._refresh(cursor, model)[0].nearest, vector)
         select = partial(select_pieces, cursor, self._owner, self._source, where)
         return rank_narrowed(find, select, limit, where)
 
-    def list_bare(self, cursor: Any, model: str, limit: int) -> list[int]:
-        """Pieces that have no vector of this model, the oldest first."""
-        # two ranges of an index, where `model <> …` would look at every row
-        query = " UNION ALL ".join(
-            f"(SELECT number FROM {self._source}_vectors WHERE owner = %s AND model {sign} %s"
-            " ORDER BY number LIMIT %s)"
-            for sign in "<>"
+    def compare(
+        self, cursor: Any, model: str, vector: Vectors, numbers: Sequence[int]
+    ) -> Mapping[int, float]:
+        """How near each of these pieces is; those without a vector are left out."""
+        return self._refresh(cursor, model)[0].compare(vector, np.array(numbers, np.int64))
+
+    def find_damaged(self, cursor: Any, model: str) -> list[int]:
+        """Pieces whose vectors are not as they were written; looked for where they are new."""
+        return self._refresh(cursor, model)[1]
+
+    def drop(self, cursor: Any, model: str, numbers: Sequence[int]) -> None:
+        """Forget the vectors of these pieces, to be made again."""
+        query = (
+            f"DELETE FROM {self._source}_vectors"
+            " WHERE owner = %s AND model = %s AND number = ANY(%s)"
         )
-        values = [self._owner, model, limit]
-        return sorted(row[0] for row in cursor.execute(query, values * 2))[:limit]
+        cursor.execute(query, [self._owner, model, list(numbers)])
+
+    def count(self, cursor: Any, model: str) -> tuple[int, int]:
+        """How many pieces have a vector of this model, and how many there are."""
+        generation = self._read_counters(cursor)[0]
+        known = self._counted.get(model)
+        if known is None or known[0] != generation:
+            query = (
+                f"SELECT (SELECT count(*) FROM {self._source}_vectors WHERE owner = %s"
+                f" AND model = %s), (SELECT count(*) FROM {self._source}_pieces WHERE owner = %s)"
+            )
+            have, total = cursor.execute(query, [self._owner, model, self._owner]).fetchone()
+            known = generation, (int(have), int(total))
+            self._counted[model] = known
+        return known[1]
+
+    def forget(self, cursor: Any, kept: Collection[str]) -> bool:
+        """Drop the vectors of all models but these. Returns whether there were any."""
+        query = f"DELETE FROM {self._source}_vectors WHERE owner = %s AND NOT model = ANY(%s)"
+        return bool(cursor.execute(query, [self._owner, list(kept)]).rowcount)
+
+    def list_bare(self, cursor: Any, model: str, limit: int, before: int | None) -> list[int]:
+        """The newest pieces without a vector of this model, below a number."""
+        query = (
+            f"SELECT p.number FROM {self._source}_pieces AS p WHERE p.owner = %s AND p.number < %s"
+            f" AND NOT EXISTS (SELECT 1 FROM {self._source}_vectors AS v WHERE v.number = p.number"
+            " AND v.model = %s) ORDER BY p.number DESC LIMIT %s"
+        )
+        below = 1 << 62 if before is None else before
+        return [row[0] for row in cursor.execute(query, [self._owner, below, model, limit])]
 
     def write(
         self, cursor: Any, model: str, stamp: int, numbers: Sequence[int], rows: Vectors
     ) -> None:
         """Store a vector for each of these pieces; pieces that are gone are skipped."""
+        packed = pack_rows(rows)
         query = (
-            f"UPDATE {self._source}_vectors AS v SET model = %s, stamp = %s, vector = given.vector"
-            " FROM unnest(%s::bigint[], %s::bytea[]) AS given (number, vector)"
-            " WHERE v.owner = %s AND v.number = given.number"
+            f"INSERT INTO {self._source}_vectors (number, owner, model, stamp, vector, sum)"
+            " SELECT p.number, p.owner, %s, %s, given.vector, given.sum"
+            " FROM unnest(%s::bigint[], %s::bytea[], %s::bigint[]) AS given (number, vector, sum)"
+            f" JOIN {self._source}_pieces AS p ON p.number = given.number AND p.owner = %s"
+            " ON CONFLICT (number, model) DO UPDATE SET stamp = excluded.stamp,"
+            " vector = excluded.vector, sum = excluded.sum"
         )
-        cursor.execute(query, [model, stamp, list(numbers), pack_rows(rows), self._owner])
+        values = [model, stamp, list(numbers), packed, [crc32(row) for row in packed], self._owner]
+        cursor.execute(query, values)
 
-    def _refresh(self, cursor: Any, model: str) -> MemoryVectors:
-        """The vectors as of this transaction, reading only what changed since the last call."""
+    def _read_counters(self, cursor: Any) -> tuple[int, int]:
+        query = "SELECT generation, removed FROM counters WHERE owner = %s AND source = %s"
+        row = cursor.execute(query, [self._owner, self._source]).fetchone()
+        return row or (0, 0)
+
+    def _refresh(self, cursor: Any, model: str) -> tuple[MemoryVectors, list[int]]:
+        """The verified vectors as of this transaction, and the pieces whose vectors are damaged.
+
+        Reads only what changed since the last call; damaged ones are found until they are dropped.
+        """
         with self._lock:
-            query = "SELECT generation, removed FROM counters WHERE owner = %s AND source = %s"
-            row = cursor.execute(query, [self._owner, self._source]).fetchone()
-            generation, removed = row or (0, 0)
-            known_model, since, rows = self._known
+            generation, removed = self._read_counters(cursor)
+            since, rows = self._known.get(model, (0, NO_VECTORS))
             # a generation that went back belongs to another database
-            if known_model != model or generation < since:
+            if generation < since:
                 since, rows = 0, NO_VECTORS
             if generation == since:
-                return rows
+                return rows, []
             query = (
-                f"SELECT number, vector FROM {self._source}_vectors"
+                f"SELECT number, vector, sum FROM {self._source}_vectors"
                 " WHERE owner = %s AND stamp > %s AND model = %s ORDER BY number"
             )
             changed = cursor.execute(query, [self._owner, since, model], binary=True).fetchall()
@@ -214,6 +260,9 @@ class OwnerVectors:
                 query = f"SELECT number FROM {self._source}_vectors WHERE owner = %s AND model = %s"
                 live = cursor.execute(query, [self._owner, model], binary=True)
                 rows = rows.keep(_read_ids(live))
-            rows = rows.add(changed)
-            self._known = (model, generation, rows)
-            return rows
+            damaged = [at for at, data, sum_ in changed if sum_ not in (-1, crc32(data))]
+            bad = frozenset(damaged)
+            rows = rows.add([(at, data) for at, data, _ in changed if at not in bad])
+            if not damaged:
+                self._known[model] = (generation, rows)
+            return rows, damaged

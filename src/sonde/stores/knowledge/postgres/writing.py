@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sonde.stores.knowledge.base import NUMBERED, Entry, Piece, RankedPiece, Source
-from sonde.stores.knowledge.postgres.retrieval import NO_MODEL, write_vector
+from sonde.stores.knowledge.postgres.retrieval import write_vector
 from sonde.stores.knowledge.rows import (
     HEAD,
     HEADS,
@@ -169,11 +169,6 @@ def _insert_pieces(
         for number, (item, _, piece) in zip(numbers, pieces, strict=True)
     ]
     cursor.execute(query, [owner[1], *map(list, zip(*rows, strict=True))])
-    query = (
-        f"INSERT INTO {source}_vectors (number, owner, model, stamp)"
-        " SELECT number, %s, %s, 0 FROM unnest(%s::bigint[]) AS given (number)"
-    )
-    cursor.execute(query, [owner[1], NO_MODEL, numbers])
     stored = (
         RankedPiece(entry, replace(piece, number=number))
         for number, (_, entry, piece) in zip(numbers, pieces, strict=True)

@@ -1,0 +1,96 @@
+"""Notes asked for in other words, through the real server.
+
+    python benchmarks/notes.py [--set benchmarks/data/notes.jsonl] [--docs] [--show N]
+
+Each line of the set is a note; 218 have a question that shares no word with its note, the others
+only distract. The notes are brought in by `sonde knowledge import`, or with `--docs` indexed as a
+project's documents. Asked twice: with the static model alone, as right after an import, and once
+the deep model has read everything. The questions were written before anything was fitted to them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from client import Client
+
+DEPTHS = (1, 3, 10)
+WAIT_S = 900.0  # for the deep vectors of some hundred notes, on a busy machine
+
+
+def write_notes(path: Path, folder: Path) -> list[tuple[str, str]]:
+    """One file a note. Returns the questions, each with the name of its note."""
+    asked = []
+    for at, line in enumerate(path.read_text("utf-8").splitlines()):
+        row = json.loads(line)
+        name = f"note-{at:03}"
+        (folder / f"{name}.md").write_text(row["note"] + "\n", "utf-8")
+        if question := row.get("question"):
+            asked.append((question, name))
+    return asked
+
+
+def find_rank(rows: list[dict[str, Any]], name: str) -> int:
+    """The place of a note among the results, from 1; 0 if it is not there."""
+    names = [str(row.get("title") or row.get("path") or row.get("file") or "") for row in rows]
+    return next((at for at, each in enumerate(names, 1) if name in each), 0)
+
+
+def ask_all(
+    questions: list[tuple[str, str]], folder: Path, home: Path, embedding: str, *, docs: bool
+) -> list[int]:
+    """The place of each question's note, with the models of one stage."""
+    env = dict(os.environ, SONDE_HOME=str(home), SONDE_EMBEDDING=embedding, SONDE_ASSUME_YES="1")
+    command = [str(Path(sys.executable).with_name("sonde"))]
+    if docs:
+        step = [*command, "index", *(["--deep"] if embedding == "auto" else [])]
+    else:
+        step = [*command, "knowledge", "import", str(folder)]
+    subprocess.run(step, env=env, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    with Client([*command, "mcp"], env, folder) as client:
+        client.initialize()
+
+        def ask(question: str) -> dict[str, Any]:
+            if docs:
+                return client.call("search_docs", {"query": question, "top_k": 10})
+            return client.call(
+                "knowledge_search", {"query": question, "limit": 10, "dedupe": False}
+            )
+
+        until = time.monotonic() + WAIT_S
+        while "deep model has read" in ask("ready").get("note", "") and time.monotonic() < until:
+            time.sleep(1)
+        return [find_rank(ask(question)["results"], name) for question, name in questions]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    default = Path(__file__).parent / "data" / "notes.jsonl"
+    parser.add_argument("--set", type=Path, default=default)
+    parser.add_argument("--docs", action="store_true")
+    parser.add_argument("--show", type=int, default=0, metavar="N", help="list the N worst")
+    args = parser.parse_args()
+    for embedding in ("static", "auto"):
+        with tempfile.TemporaryDirectory() as place:
+            folder, home = Path(place) / "notes", Path(place) / "home"
+            folder.mkdir()
+            asked = write_notes(args.set, folder)
+            ranks = ask_all(asked, folder, home, embedding, docs=args.docs)
+        shares = [sum(0 < rank <= depth for rank in ranks) / len(ranks) for depth in DEPTHS]
+        line = "  ".join(f"hit@{d} {s:.3f}" for d, s in zip(DEPTHS, shares, strict=True))
+        print(f"{embedding:7} {len(ranks)} questions  {line}", flush=True)
+        worst = sorted(zip(ranks, asked, strict=True), key=lambda each: each[0] or 99)
+        for rank, (question, name) in worst[::-1][: args.show]:
+            print(f"  {rank or '-':>3} {name} {question}")
+
+
+if __name__ == "__main__":
+    main()

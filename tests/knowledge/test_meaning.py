@@ -1,0 +1,166 @@
+"""Notes asked for in other words: two stages of vectors, and what an answer says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sonde.app import App
+from sonde.embedding.base import load_provider
+from sonde.knowledge.editing import count_knowledge, import_knowledge
+from sonde.knowledge.evidence import NEAR_ENOUGH, Evidence, measure_nearness, weigh_evidence
+from sonde.knowledge.vectors import refine_knowledge
+from sonde.tools.knowledge import knowledge_search
+from sonde.wiring import build_app
+
+from .shelf import text_entry, work
+
+NOTES = {
+    "bread": "Sourdough: feed the starter at 8, fold four times, bake covered at 240 C.",
+    "knee": "Physiotherapy for the knee: three sets of wall sits, twice a day, ice afterwards.",
+    "train": "Night train to Vienna leaves from platform 9, sleeper car 263.",
+    "tax": "Tax return is due at the end of July, Ms Keller needs the receipts.",
+    "roof": "Sold the fund shares to pay for the roof.",
+    "garlic": "Plant garlic in October, harvest when half of the leaves are brown.",
+}
+QUESTIONS = {
+    "exercises against pain in my leg joint": "knee",
+    "when do we travel to Austria's capital by rail": "train",
+    "deadline of the declaration for the revenue office": "tax",
+    "making dough for a loaf": "bread",
+}
+
+
+@pytest.fixture(scope="module")
+def deep_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """A server whose deep model has read every note."""
+    from sonde.settings import load_settings
+
+    folder = tmp_path_factory.mktemp("deep")
+    settings = load_settings({}, home=folder / "home", assume_yes=True, embedding="auto")
+    app = build_app(settings, start=folder)
+    store, models = app.knowledge.of("local"), app.knowledge.models
+    store.put("notes", [text_entry("notes", "", text, id=name) for name, text in NOTES.items()])
+    assert models.deep
+    assert refine_knowledge(models, models.deep, store, work()) == len(NOTES)
+    yield app
+    app.close()
+
+
+def ask(app: App, query: str, **options: Any) -> dict[str, Any]:
+    return dict(knowledge_search(app, query, dedupe=False, work=work(), **options))
+
+
+def first(answer: dict[str, Any]) -> str:
+    return str(answer["results"][0]["id"]) if answer["results"] else ""
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_that_shares_no_word_finds_its_note(deep_app: App, question: str) -> None:
+    answer = ask(deep_app, question)
+    assert first(answer) == QUESTIONS[question]
+    assert answer["results"][0]["score_type"] == "fts+vector"
+    assert "note" not in answer
+
+
+def test_a_question_about_nothing_there_finds_nothing(deep_app: App) -> None:
+    assert ask(deep_app, "OAuth2 password bearer")["results"] == []
+
+
+def test_words_of_the_text_still_lead(deep_app: App) -> None:
+    assert first(ask(deep_app, "platform 9")) == "train"
+    assert first(ask(deep_app, "Keller receipts")) == "tax"
+
+
+def test_an_answer_says_what_the_deep_model_has_not_read(
+    open_app: Callable[..., App], tmp_path: Path
+) -> None:
+    app = open_app(embedding="auto")
+    store = app.knowledge.of("local")
+    store.put("notes", [text_entry("notes", "", text, id=name) for name, text in NOTES.items()])
+    assert "has read 0 of 6 texts" in ask(app, "night train")["note"]
+    counts = count_knowledge(app.knowledge, work=work())
+    assert (counts["pieces"], counts["deep_vectors"]) == (6, 0)
+
+
+def test_a_server_reads_what_is_new_in_the_background(
+    open_app: Callable[..., App], tmp_path: Path
+) -> None:
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    (folder / "knee.md").write_text(NOTES["knee"])
+    (folder / "tax.md").write_text(NOTES["tax"])
+    app = open_app(embedding="auto", stays=True)
+    import_knowledge(app.knowledge, str(folder), work=work())
+    job = app.workspace.jobs.find("refine:knowledge:local")
+    assert job
+    job.join(work())
+    assert app.knowledge.models.deep
+    assert app.knowledge.of("local").coverage("notes", app.knowledge.models.deep.name) == (2, 2)
+    assert ask(app, "exercises against pain in my leg joint")["results"][0]["title"] == "knee"
+
+
+def test_damaged_deep_vectors_are_named_in_the_answer(deep_app: App) -> None:
+    (path,) = [
+        each
+        for each in (deep_app.workspace.home / "knowledge" / "local").rglob("notes-*.i8")
+        if each.stat().st_size == len(NOTES) * (384 + 4)
+    ]
+    data = bytearray(path.read_bytes())
+    data[100] ^= 0x20
+    path.write_bytes(bytes(data))
+    note = ask(deep_app, "when do we travel to Austria's capital by rail")["note"]
+    assert "1 vectors of notes were damaged" in note
+    assert "has read 5 of 6 texts" in note
+    models, store = deep_app.knowledge.models, deep_app.knowledge.of("local")
+    assert models.deep
+    assert refine_knowledge(models, models.deep, store, work()) == 1
+    assert "note" not in ask(deep_app, "when do we travel to Austria's capital by rail")
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("wo ist der Schlüssel für das Auto", "German"),
+        ("où est la clé de la voiture", "French"),
+        ("¿dónde está la llave del coche?", "Spanish"),
+        ("車の鍵はどこですか", "Japanese"),
+        ("汽车钥匙在哪里", "Chinese"),
+    ],
+)
+def test_an_answer_says_which_language_it_does_not_understand(
+    deep_app: App, question: str, language: str
+) -> None:
+    assert f"seems to be in {language}" in ask(deep_app, question)["note"]
+
+
+def test_nearness_means_the_same_in_a_model_that_is_not_bundled() -> None:
+    static = load_provider("static")
+
+    class Stretched:
+        name, dimensions, is_loaded = "stretched", 257, True
+
+        def embed(self, texts: list[str], mode: Any) -> Any:
+            rows = static.embed(texts, mode)
+            return np.hstack([rows, np.ones((len(rows), 1), np.float32)]) / np.sqrt(2)
+
+        def close(self) -> None:
+            pass
+
+    other: Any = Stretched()
+    alike = measure_nearness(static, 0.4)
+    assert measure_nearness(other, (0.4 + 1) / 2) == pytest.approx(alike, abs=0.2)
+    assert measure_nearness(other, 0.5 + 0.03 / 2) < NEAR_ENOUGH
+
+
+def test_what_is_weighed_by_several_stages_is_one_scale() -> None:
+    read = Evidence(1.0, 1.0, static=4.0, deep=4.0)
+    unread = Evidence(1.0, 1.0, static=4.0)
+    unrelated = Evidence(0.0, 1.0, static=0.0, deep=0.0)
+    scores = weigh_evidence([read, unread, unrelated, Evidence(0.5, 1.0)])
+    assert scores[2] == 0.0
+    assert all(0 < score < 1 for score in (scores[0], scores[1], scores[3]))

@@ -1,0 +1,236 @@
+"""Fit the weights of `sonde/knowledge/evidence.py`: words against meaning, and how likely a hit is.
+
+    python training/fit_knowledge.py PROJECTS [--sections 40]
+
+PROJECTS holds checkouts of public projects that no benchmark measures. Their documents are cut at
+the headings; a heading asks for its section without it, a sentence for the section it was taken
+from, three words of a section for it. `training/notes.jsonl` adds short notes asked for in other
+words. Weights are fitted by how well they order (softmax over the candidates of a question), then
+the likelihood of the best candidate by logistic regression, each question asked once more with its
+answer taken away. Printed: five-fold cross-validation by project, and the weights of all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sonde.embedding.base import load_provider
+from sonde.knowledge.evidence import Evidence
+from sonde.knowledge.ranking import KnowledgeSearch, read_knowledge_query
+from sonde.knowledge.retrieval import cut_pieces
+from sonde.knowledge.vectors import KnowledgeModels, embed_missing
+from sonde.stores.knowledge.base import Entry
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
+
+FOLDS = 5
+NOTE_WEIGHT = 8.0  # of a question on a short note: they are few, and what users write
+HEADING = re.compile(r"#{1,5}\s+(.*)")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question: its candidates, and which of them is right."""
+
+    project: str
+    kind: str
+    candidates: list[Evidence]
+    right: Any
+
+    def column(self, name: str) -> Any:
+        return np.array([getattr(each, name) or 0.0 for each in self.candidates])
+
+
+def list_sections(folder: Path) -> list[tuple[str, str]]:
+    """Headings and the text below each, in Markdown files."""
+    found = []
+    for path in sorted(folder.rglob("*.md")):
+        heading, lines, fenced = "", [], False
+        for line in [*path.read_text("utf-8", "replace").split("\n"), "# end"]:
+            fenced ^= line.startswith("```")
+            match = None if fenced else HEADING.match(line)
+            if match:
+                body = "\n".join(lines).strip()
+                if heading and len(body) > 120:
+                    found.append((heading, body[:1500]))
+                heading, lines = re.sub(r"[`*_\[\]]|\(http.*?\)", "", match[1]).strip(), []
+            else:
+                lines.append(line)
+    return found
+
+
+def make_questions(sections: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, list[Any]]]:
+    """Each section's title and text as stored, with the questions that ask for it."""
+    for heading, body in sections:
+        questions, text, chance = [], body, random.random()
+        sentences = [each for each in re.split(r"(?<=[.!?])\s+", body) if 40 < len(each) < 220]
+        if len(sentences) > 3 and chance < 0.4:
+            said = random.choice(sentences)
+            text = body.replace(said, "")
+            questions.append(("sentence", said))
+        if 2 <= len(read_knowledge_query(heading).terms) <= 9:
+            questions.append(("heading", heading))
+        words = list(dict.fromkeys(re.findall(r"[A-Za-z]{4,}", text)))
+        if len(words) > 12 and chance > 0.6:
+            questions.append(("words", " ".join(random.sample(words, 3))))
+        yield "" if chance < 0.7 else random.choice(sections)[0], text, questions
+
+
+def ask_all(
+    project: str, texts: Sequence[tuple[str, str, list[Any]]], models: KnowledgeModels
+) -> list[Asked]:
+    """Every question with the evidence that the search itself gathers."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteKnowledge(Path(folder))
+        entries = [
+            Entry("notes", title, tuple(cut_pieces(text)), id=str(at))
+            for at, (title, text, _) in enumerate(texts)
+        ]
+        store.put("notes", entries)
+        for model in models.list_all():
+            embed_missing(store, "notes", model)
+        for at, (_, _, questions) in enumerate(texts):
+            for kind, question in questions:
+                search = KnowledgeSearch(store, read_knowledge_query(question), models)
+                rows = search.gather("notes")
+                right = np.array([piece.entry.id == str(at) for piece, _ in rows], float)
+                if right.any():
+                    found.append(Asked(project, kind, [each for _, each in rows], right))
+        store.close()
+    return found
+
+
+def list_features(asked: Asked, stage: str) -> Any:
+    words, covered = asked.column("words"), asked.column("covered")
+    static, near = asked.column("static"), asked.column(stage)
+    rows = [words * covered, words * covered**2, near, near * covered]
+    if stage == "deep":
+        rows += [static, static * covered]
+    return np.stack(rows, 1)
+
+
+def fit_order(asked: Sequence[Asked], stage: str) -> Any:
+    """Softmax over the candidates of each question, by Newton's method with shorter steps."""
+    rows = [
+        (list_features(each, stage), each.right / each.right.sum(), weigh(each)) for each in asked
+    ]
+    weights = np.zeros(rows[0][0].shape[1])
+
+    def measure(weights: Any) -> float:
+        total = 0.5 * weights @ weights
+        for features, right, weight in rows:
+            scores = features @ weights
+            total -= weight * (right @ scores - np.logaddexp.reduce(scores))
+        return float(total)
+
+    loss = measure(weights)
+    for _ in range(25):
+        slope, curve = -weights, np.eye(len(weights))
+        for features, right, weight in rows:
+            scores = features @ weights
+            share = np.exp(scores - np.logaddexp.reduce(scores))
+            mean = share @ features
+            slope = slope + weight * (right @ features - mean)
+            spread = features - mean
+            curve = curve + weight * ((spread * share[:, None]).T @ spread)
+        step, size = np.linalg.solve(curve, slope), 1.0
+        while size > 1e-3 and measure(weights + size * step) > loss:
+            size /= 2
+        weights = weights + size * step
+        if loss - measure(weights) < 1e-4:
+            break
+        loss = measure(weights)
+    return weights
+
+
+def weigh(asked: Asked) -> float:
+    return NOTE_WEIGHT if asked.project.startswith("notes") else 1.0
+
+
+def list_best(asked: Sequence[Asked], weights: Any, stage: str) -> tuple[Any, Any, Any]:
+    """The best candidate of each question, with its answer there and taken away."""
+    rows, right, weight = [], [], []
+    for each in asked:
+        scores, near = list_features(each, stage) @ weights, each.column(stage)
+        words, covered = each.column("words"), each.column("covered")[0]
+        for kept in (np.ones(len(scores), bool), each.right == 0):
+            if kept.sum() < 2:
+                continue
+            best, order = int(np.argmax(scores[kept])), np.sort(scores[kept])
+            lead, nearness = min(order[-1] - order[-2], 3.0), near[kept][best]
+            said = words[kept][best] * covered
+            rows.append([1.0, nearness, covered, nearness * covered, said, lead])
+            right.append(each.right[kept][best])
+            weight.append(weigh(each))
+    return np.array(rows), np.array(right), np.array(weight)
+
+
+def fit_likelihood(rows: Any, right: Any, weight: Any) -> Any:
+    weights = np.zeros(rows.shape[1])
+    for _ in range(50):
+        likely = 1 / (1 + np.exp(-rows @ weights))
+        curve = (rows * (weight * likely * (1 - likely))[:, None]).T @ rows + np.eye(len(weights))
+        weights += np.linalg.solve(curve, rows.T @ (weight * (right - likely)) - weights)
+    return weights
+
+
+def rate(scores: Any, right: Any) -> float:
+    """The reciprocal rank of the right candidate, ties counted against it."""
+    rank = int((scores >= scores[right > 0].max()).sum())
+    return 1 / rank if rank <= 10 else 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("projects", type=Path)
+    parser.add_argument("--sections", type=int, default=40)
+    args = parser.parse_args()
+    random.seed(5)
+    models = KnowledgeModels(load_provider("static"), load_provider("deep"))
+    lines = (Path(__file__).parent / "notes.jsonl").read_text("utf-8").splitlines()
+    pairs = [json.loads(line) for line in lines]
+    asks: dict[str, list[Any]] = {}
+    for pair in pairs:
+        asks.setdefault(pair["note"], []).append(("note", pair["question"]))
+    asked = ask_all("notes", [("", note, questions) for note, questions in asks.items()], models)
+    asked = [Asked(f"notes{at % FOLDS}", *_rest(each)) for at, each in enumerate(asked)]
+    for folder in sorted(path for path in args.projects.iterdir() if path.is_dir()):
+        sections = list_sections(folder)
+        if len(sections) >= 20:
+            chosen = random.sample(sections, min(args.sections, len(sections)))
+            asked += ask_all(folder.name, list(make_questions(chosen)), models)
+            print(f"{folder.name}: {len(asked)} questions so far", flush=True)
+    for stage in ("static", "deep"):
+        rated: dict[str, list[tuple[float, ...]]] = {}
+        for fold in range(FOLDS):
+            held = [each for each in asked if sum(map(ord, each.project)) % FOLDS == fold]
+            weights = fit_order([each for each in asked if each not in held], stage)
+            for each in held:
+                columns = (each.column("words"), each.column(stage))
+                scores = (*columns, list_features(each, stage) @ weights)
+                row = tuple(rate(one, each.right) for one in scores)
+                rated.setdefault(each.kind, []).append(row)
+        for kind, rows in sorted(rated.items()):
+            alone = "  ".join(f"{value:.3f}" for value in np.mean(rows, axis=0))
+            print(f"{stage:7} {kind:9} {len(rows):5}  words, {stage}, fused: {alone}")
+        weights = fit_order(asked, stage)
+        likelihood = fit_likelihood(*list_best(asked, weights, stage))
+        print(stage, "order", weights.round(2).tolist(), "top", likelihood.round(2).tolist())
+
+
+def _rest(asked: Asked) -> tuple[str, list[Evidence], Any]:
+    return asked.kind, asked.candidates, asked.right
+
+
+if __name__ == "__main__":
+    main()
