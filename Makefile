@@ -39,7 +39,7 @@ site: $(STAMP) ## Build the documentation as a web site that works offline: site
 
 pictures: $(STAMP) ## Record the terminal session of the README, and take pictures of the page
 	$(BIN)/python scripts/recording.py
-	$(BIN)/python scripts/screenshots.py
+	$(BIN)/python scripts/pictures.py
 
 test: check ## Everything that CI runs
 	$(BIN)/python scripts/reference.py --check

@@ -4,8 +4,8 @@
         [--detect-secrets PYTHON] [--write]
 
 Each FOLDER holds checked-out repositories. PYTHON is an interpreter that has detect-secrets.
-Every benign file that is left out is printed, to be looked at; docs/secrets-found.md is rewritten with
---write. The list of kinds is tests/policy/secret_kinds.py.
+Every benign file that is left out is printed, to be looked at; --write rewrites
+docs/secrets-found.md. The list of kinds is tests/policy/secret_kinds.py.
 """
 
 from __future__ import annotations

@@ -18,9 +18,10 @@ from sonde.knowledge.retrieval import read_retrieval, show_text
 from sonde.projects.find import readable_project
 from sonde.projects.lines import cut_around
 from sonde.projects.literal import EXACT
-from sonde.projects.search import Request, rank_everywhere
+from sonde.projects.search import rank_everywhere
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
+from sonde.searching.request import Request
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import FileExcerpt, Hit, Kind, Skipped
 

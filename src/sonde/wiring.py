@@ -108,6 +108,7 @@ def build_app(
         assume_yes=own.assume_yes,
         auto_index=own.auto_index and stays,
         stays=stays,
+        editor=own.editor,
     )
     for path in (settings.home, *map(Path, filter(None, (own.token_file, own.jwt_keys)))):
         close_off(_expand_home(str(path)))

@@ -381,6 +381,8 @@ class Workspace:
     """Standing consent to index the project that a server is started in."""
     stays: bool
     """True in a server: background work may outlive the answer."""
+    editor: str = "none"
+    """The editor that pages open files in: a name, or an address with {path}."""
     fresh_s: tuple[float, float] = FRESH_S
     reach: Reach = Reach()  # noqa: RUF009 - frozen
     """What the caller may see; a server narrows it for each call."""

@@ -54,6 +54,7 @@ class Settings:
     file_roots: tuple[str, ...] = ()
     assume_yes: bool = False
     auto_index: bool = False
+    editor: str = "vscode"
     log_level: LogLevel = "warning"
     host: str = "127.0.0.1"
     port: int = 8420
@@ -241,6 +242,10 @@ RULES: dict[str, Rule] = {
     "auto_index": _flag("autoIndex",
         "If true, the project that a server is started in is indexed without asking, unless it is "
         "very large. Default: false."),
+    "editor": _text("editor", "an editor, 'none', or an address with {path}",
+        r"vscode|cursor|jetbrains|zed|none|[a-z][a-z0-9+.-]{1,30}:[^\s{}]*(\{(path|line)\}[^\s{}]*){1,2}",
+        "Editor that the page of a file opens: 'vscode', 'cursor', 'jetbrains', 'zed', 'none', or "
+        "an address such as 'subl://open?file={path}&line={line}'. Default: 'vscode'."),
     "log_level": _choice("logLevel", LogLevel,
         "How much is logged: 'debug', 'info', 'warning' or 'error'. Default: 'warning'."),
     "host": _text("host", "a host name or address", r"[\w.:-]{1,253}",

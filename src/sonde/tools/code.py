@@ -16,8 +16,7 @@ from sonde.projects.find import find_project, readable_project
 from sonde.projects.freshness import list_current_paths
 from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.search import Request
-from sonde.projects.searches.related import open_page
+from sonde.projects.search import open_search_page
 from sonde.projects.update import repairing_corruption
 from sonde.projects.views import ContextRanking, find_context
 from sonde.runtime.work import Work
@@ -29,6 +28,7 @@ from sonde.searching.contexts import (
     SearchResult,
 )
 from sonde.searching.filters import match_paths, read_folder
+from sonde.searching.request import Request
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam, TagsParam, TokensParam, TypesParam
 from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
@@ -133,7 +133,7 @@ def _answer(
     """One page of a search as documented, cut to its budget."""
     began = time.perf_counter()
     workspace = app.workspace
-    page = open_page(workspace, request, work, cursor)
+    page = open_search_page(workspace, request, work, cursor)
     trust = {"freshness": page.freshness, "note": page.note}
     if page.hits:
         trust["scoreType"] = page.hits[0].score_type
@@ -323,9 +323,9 @@ TOOLS: tuple[Tool, ...] = (
         search_code,
         "Search code",
         "Search code by question, words, symbol, path:line, regex, "
-        "glob or error message. "
+        "glob or error message; lang:go file:src -not. "
         "Prefer search_docs for prose and search_by_path for file names. "
-        "Modes: related (to a path:line), history (commits).",
+        "Modes: related, history (commits).",
         hint="TIP: Prefer this over reading full files when looking for specific functions, "
         "patterns, or implementations.",
         always_load=True,

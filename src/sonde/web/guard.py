@@ -37,7 +37,9 @@ BODY_TIMEOUT_S = 30.0
 WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST = 0.5, 10
 """Wrong tokens per address: enough for typing errors, far too few for guessing."""
 LOGIN = "/login"
-OPEN_PATHS = frozenset({"/healthz", LOGIN, "/static/page.css", "/static/icon.svg"})
+OPEN_PATHS = frozenset(
+    {"/healthz", LOGIN, "/static/tokens.css", "/static/page.css", "/static/icon.svg"}
+)
 """Served without a token: they hold no data of any user."""
 
 _ANONYMOUS = "anonymous"

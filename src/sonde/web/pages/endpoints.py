@@ -57,7 +57,7 @@ def serve_form(path: str, verb: Callable[..., Response], parts: Parts) -> HttpRo
     return HttpRoute(path, FormEndpoint(route, parts.app, parts.calls), methods=["POST"])
 
 
-def serve_page(path: str, verb: Callable[..., Content], parts: Parts) -> HttpRoute:
+def serve_page(path: str, verb: Callable[..., Content | Response], parts: Parts) -> HttpRoute:
     """The route of a page."""
     route = Route(path.lstrip("/"), verb, "A page", mime="text/html")
     return HttpRoute(path, PageEndpoint(route, parts.app, parts.calls), methods=["GET"])
