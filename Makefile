@@ -37,7 +37,7 @@ site: $(STAMP) ## Build the documentation as a web site that works offline: site
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group site
 	$(BIN)/python scripts/site_pages.py
 
-pictures: $(STAMP) ## Record the terminal session of the README, and take pictures of the page
+pictures: $(STAMP) ## Record the terminal session of the README, and take pictures of the pages (needs chromium)
 	$(BIN)/python scripts/recording.py
 	$(BIN)/python scripts/pictures.py
 

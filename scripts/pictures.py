@@ -25,8 +25,8 @@ SIZES = {"light": (1280, 800), "dark": (1280, 800), "phone": (390, 780)}
 QUALITY = 80  # of WebP: text stays sharp, a picture takes 40 kB
 
 
-def address(path: str = "/", **query: str) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
+def address(way: str = "/", /, **query: str) -> str:
+    return f"{way}?{urlencode(query)}" if query else way
 
 
 def scan(page: Page) -> None:

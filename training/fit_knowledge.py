@@ -1,4 +1,4 @@
-"""Fit the weights of `sonde/knowledge/evidence.py`: words against meaning, and how likely a hit is.
+"""Fit the weights of `sonde/ranking/evidence.py`: words against meaning, and how likely a hit is.
 
     python training/fit_knowledge.py PROJECTS [--sections 40]
 
@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from sonde.embedding.base import load_provider
-from sonde.knowledge.evidence import Evidence
 from sonde.knowledge.ranking import KnowledgeSearch, read_knowledge_query
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing
+from sonde.ranking.evidence import Evidence
 from sonde.stores.knowledge.base import Entry
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 

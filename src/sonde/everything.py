@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 from urllib.parse import unquote
 
@@ -16,12 +17,16 @@ from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
 from sonde.knowledge.retrieval import read_retrieval, show_text
 from sonde.projects.find import readable_project
+from sonde.projects.freshness import is_searchable
 from sonde.projects.lines import cut_around
 from sonde.projects.literal import EXACT
 from sonde.projects.search import rank_everywhere
+from sonde.ranking.evidence import LIKELY_ENOUGH
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
+from sonde.searching.likelihood import rate_hits
 from sonde.searching.request import Request
+from sonde.searching.search import QueryVectors
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import FileExcerpt, Hit, Kind, Skipped
 
@@ -52,10 +57,13 @@ def search_everything(
             *service.rank_sources(app.knowledge, request, work, notes)
         ]
         rankings += _rank_files(app, request, work, notes, required=not rankings)
-        merged = merge_sources(rankings)
         # what the query names or spells leads, whatever else there is
-        exact = [replace(hit, score=1.0) for hit in merged if hit.score_type == EXACT]
-        return [*exact, *(hit for hit in merged if hit.score_type != EXACT)]
+        exact = [hit for ranking in rankings for hit in ranking if hit.score_type == EXACT]
+        others = [[hit for hit in ranking if hit.score_type != EXACT] for ranking in rankings]
+        merged = merge_sources(others)
+        # a source that has no answer is left out, unless none has
+        likely = [hit for hit in merged if hit.score >= LIKELY_ENOUGH] or ([] if exact else merged)
+        return [*(replace(hit, score=1.0) for hit in exact), *likely]
 
     page = service.open_ranked_page(
         app.knowledge, request, options, work, session, rank, dedupe=dedupe
@@ -114,8 +122,22 @@ def _rank_files(
         if not ranking.freshness.startswith("complete"):
             notes.append(f"{ranking.freshness}. {ranking.note}".strip())
         # a query that names a file finds it in either request
-        rankings.append([_make_file_hit(hit) for hit in ranking.hits if hit.kind == kind])
+        hits = [hit for hit in ranking.hits if hit.kind == kind]
+        rankings.append([_make_file_hit(hit) for hit in _rate(app, kind, request.query, hits)])
     return rankings
+
+
+def _rate(app: App, kind: Kind, query: str, hits: Sequence[Hit]) -> list[Hit]:
+    """The hits of one kind with scores that compare with those of other sources."""
+    exact = [hit for hit in hits if hit.score_type == EXACT]
+    others = [hit for hit in hits if hit.score_type != EXACT]
+    if not others:
+        return exact
+    project = app.workspace.projects.get(Path(others[0].project))
+    question = read_question(query)
+    vectors = QueryVectors(question, app.workspace.static, app.workspace.deep)
+    store = project.stores()[kind] if is_searchable(project) else None
+    return exact + rate_hits(store, question, vectors, others)
 
 
 def _make_file_hit(hit: Hit) -> FileHit:

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -74,11 +75,12 @@ def build_app(
     stays: bool = False,
     tell: Callable[[str], None] = log.warning,
     record_after_s: float = RECORD_AFTER_S,
+    clock: Callable[[], float] = time.monotonic,
 ) -> App:
     """Put the parts together; nothing heavy is loaded before it is used.
 
     `tell` is called with a message when something takes long on the first run. Jobs that take
-    longer than `record_after_s` are recorded.
+    longer than `record_after_s` are recorded. Projects measure by `clock` what is recent.
     """
     share_heap()
     try:
@@ -96,7 +98,7 @@ def build_app(
         home=settings.home,
         start=start,
         key=key,
-        projects=Projects(lambda root: open_project(settings, root)),
+        projects=Projects(lambda root: open_project(settings, root, clock)),
         jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
         static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
@@ -202,7 +204,9 @@ def open_provider(settings: Settings, tell: Callable[[str], None]) -> Embedder |
     return None
 
 
-def open_project(settings: Settings, root: Path) -> Project:
+def open_project(
+    settings: Settings, root: Path, clock: Callable[[], float] = time.monotonic
+) -> Project:
     """One project under the settings that hold for it."""
     try:
         folder = project_folder(settings.home, root)
@@ -243,7 +247,8 @@ def open_project(settings: Settings, root: Path) -> Project:
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
     )
-    return Project(root, folder, own_settings, _open_store, partial(_open_views, folder))
+    views = partial(_open_views, folder)
+    return Project(root, folder, own_settings, _open_store, views, clock=clock)
 
 
 def _choose_store(own: Settings, folder: Path) -> str:

@@ -11,9 +11,10 @@ import pytest
 
 from sonde.app import App
 from sonde.embedding.base import load_provider
+from sonde.embedding.nearness import measure_nearness
 from sonde.knowledge.editing import count_knowledge, import_knowledge
-from sonde.knowledge.evidence import NEAR_ENOUGH, Evidence, measure_nearness, weigh_evidence
 from sonde.knowledge.vectors import refine_knowledge
+from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, weigh_evidence
 from sonde.tools.knowledge import knowledge_search
 from sonde.wiring import build_app
 

@@ -20,6 +20,7 @@ from sonde.knowledge.parsing import Parsers, unpack_entry
 from sonde.knowledge.retrieval import cut_fields, cut_pieces, list_fields
 from sonde.knowledge.vectors import count_deep, embed_missing
 from sonde.runtime.work import Work
+from sonde.stores.files import replace_file
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Source
 from sonde.types import Progress
 
@@ -193,7 +194,10 @@ def write_knowledge(
     def run(inner: Work) -> dict[str, int]:
         entries = -1  # the first line is the header
         try:
-            with target.open("w", encoding="utf-8") as file:
+            # a device or a pipe cannot be replaced
+            special = target.exists() and not target.is_file()
+            opened = target.open("w", encoding="utf-8") if special else replace_file(target)
+            with opened as file:
                 for line in export_lines(store, wanted):
                     file.write(line + "\n")
                     entries += not line.startswith('{"deleted"')

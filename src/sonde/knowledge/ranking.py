@@ -9,9 +9,10 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from sonde.embedding.base import Embedder, Vectors
+from sonde.embedding.nearness import measure_nearness
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
-from sonde.knowledge.evidence import Evidence, measure_nearness, weigh_evidence
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing
+from sonde.ranking.evidence import Evidence, count_covered, weigh_evidence
 from sonde.ranking.question import STOP_WORDS
 from sonde.stores.knowledge.base import (
     ANYTHING,
@@ -305,7 +306,7 @@ def _measure_coverage(weights: Mapping[str, float], best: Sequence[RankedPiece])
     for found in best[:COVERING]:
         terms = frozenset(chain.from_iterable(list_terms(found.entry, found.piece)))
         shares.append(sum(weight for term, weight in weights.items() if term in terms))
-    return max(shares, default=0.0) / total if total else 0.0
+    return count_covered(max(shares, default=0.0) / total if total else 0.0, len(weights))
 
 
 def _order(hit: AnyHit) -> tuple[float, int, str, str, int]:

@@ -162,6 +162,10 @@ class SharedKnowledge:
         """Of the user's own store."""
         return self._own.list_entries(source, after, limit)
 
+    def list_newest(self, source: Source, limit: int) -> list[Entry]:
+        """Of the user's own store."""
+        return self._own.list_newest(source, limit)
+
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
         """Of the user's own store."""
         return self._own.list_origin(source, origin)

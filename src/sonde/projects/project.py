@@ -175,6 +175,10 @@ class Project:
 
     # what is remembered of its use
 
+    def now(self) -> float:
+        """The time by its clock, which only measures durations."""
+        return self._clock()
+
     def note_search(self) -> None:
         """Note that it was searched just now."""
         self.last_search = self._clock()

@@ -131,6 +131,16 @@ class QueryVectors:
         embed = partial(embedder.embed, mode="passage") if ready and not complete else None
         return DeepVectors(embedder.name, vectors[0], complete, embed, pace)
 
+    @property
+    def models(self) -> tuple[Embedder | None, Embedder | None]:
+        """The static and the deeper model."""
+        return self._static, self._deep
+
+    def read(self, embedder: Embedder) -> Vectors | None:
+        """The query as this model sees it; None where it cannot."""
+        vectors = self._embed(embedder)
+        return None if vectors is None else vectors[0]
+
     def _embed(self, embedder: Embedder) -> Vectors | None:
         if embedder.name not in self._vectors:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -20,6 +21,7 @@ from sonde.tools.route import Content
 from sonde.web.rest import shape_error
 
 _BADGES = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
+_SPECIAL = re.compile("[&<>\"']")
 _VOID_ELEMENTS = frozenset({"input", "link", "meta", "br", "hr", "img"})
 
 
@@ -61,6 +63,8 @@ def _show(part: object) -> str:
 
 def _clean(text: str) -> str:
     """The text escaped, and valid as UTF-8: names of files may be any bytes."""
+    if text.isascii():
+        return escape(text) if _SPECIAL.search(text) else text
     try:
         whole = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a lone surrogate, as in exported chats that cut an emoji in two
@@ -141,6 +145,7 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
             class_="top",
         ),
         tag("main", inner, id="main", class_=kind or None, tabindex="-1"),
+        tag("footer", tag("a", "Sign out", href="/logout"), class_="faint") if menu else None,
     ]  # fmt: skip
     page = join([Markup("<!doctype html>\n"),
                  tag("html", tag("head", head), tag("body", body), lang="en")])  # fmt: skip
@@ -177,6 +182,12 @@ def show_tokens(tokens: Iterable[Token]) -> Markup:
         for kind, text in tokens
     )  # a page has thousands of tokens: written out, they take a third of the time of `tag`
     return Markup("".join(parts))
+
+
+def show_line(number: int, href: str, code: Markup) -> Markup:
+    """A numbered line of code; `href` is that of its file, escaped by nobody else."""
+    link = f'<a href="{_clean(href)}#L{number}" tabindex="-1" aria-hidden="true">{number}</a>'
+    return Markup(f"<span>{link}{code}\n</span>")
 
 
 def show_age(moment: str | None) -> Markup | str:

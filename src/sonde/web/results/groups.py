@@ -21,6 +21,7 @@ from sonde.web.pages.html import (
     link_to,
     name_folder,
     show_icon,
+    show_line,
     show_tokens,
     tag,
 )
@@ -215,8 +216,7 @@ def mark_words(text: str, find: Finder) -> Markup:
 def _show_code(match: ShownMatch) -> Markup:
     view = match.href.partition("#")[0]
     lines = [
-        tag("span", tag("a", row.number, href=f"{view}#L{row.number}", tabindex="-1",
-                        aria_hidden="true"), _mark_tokens(row.tokens, row.spans), "\n")
+        show_line(row.number, view, _mark_tokens(row.tokens, row.spans))
         if row.number else tag("span", tag("i", _GAP, aria_hidden="true"), "\n", class_="gap")
         for row in match.rows
     ]  # fmt: skip

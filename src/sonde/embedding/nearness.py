@@ -1,0 +1,37 @@
+"""How near two texts are by a model, on one scale for all models."""
+
+from __future__ import annotations
+
+from sonde.embedding.base import DEEP_NAME, Embedder
+
+UNRELATED = (
+    "The kettle boils in four minutes.", "Parse the header before reading the body.",
+    "Her train to the coast was late again.", "Interest is paid at the end of each quarter.",
+    "Cut the branch just above the bud.", "A violin has four strings.",
+    "The patient was given a lower dose.", "Glaciers carry stones for miles.",
+    "Retry the upload when the connection drops.", "The committee meets on Thursdays.",
+    "He scored twice in the second half.", "Add salt only when the beans are soft.",
+    "The lease may be ended by either side.", "Sort the list by date, newest first.",
+    "My sister collects old postcards.", "The bridge was opened in 1932.",
+    "Bees find the way back by the sun.", "Tighten the screw by a quarter turn.",
+    "The novel has three narrators.", "Prices rose faster than wages.",
+    "Wear gloves when you clean the filter.", "A cache keeps what was computed before.",
+    "The museum is closed on Mondays.", "Two dogs slept under the table.",
+)  # fmt: skip
+"""Plain sentences that have nothing to do with each other: how similar a model finds them tells
+what its similarities mean."""
+_SPREADS: dict[str, tuple[float, float]] = {
+    "sonde-static-1": (0.030, 0.073),
+    DEEP_NAME: (0.497, 0.053),
+}
+"""Mean and spread over `UNRELATED`: of the bundled models, and of those measured since."""
+
+
+def measure_nearness(model: Embedder, similarity: float) -> float:
+    """A similarity in spreads above that of unrelated texts, the same in every model."""
+    if model.name not in _SPREADS:
+        asked = model.embed(UNRELATED[::2], "query")
+        similar = asked @ model.embed(UNRELATED[1::2], "passage").T
+        _SPREADS[model.name] = float(similar.mean()), float(similar.std()) or 1.0
+    mean, spread = _SPREADS[model.name]
+    return (similarity - mean) / spread
