@@ -32,14 +32,14 @@ from sonde.web.results.groups import (
     number_rows,
 )
 
-_PAGE_FILES = 12
+_PAGE_FILES = 8
 """Files of a page: a few screens, and quick enough to show while one types."""
 _BEST = 40
 """Passages of code, and of docs, that are ranked: more than anybody reads."""
 _PATHS_PAGE_SIZE = 100  # paths are short: a few screens
 _MAX_PATHS = 1000  # a glob that matches more is too wide to read through
 _SNIPPET_CHARS = 600  # of each match: about twelve lines
-_MOST_MATCHES, _MOST_LINES = 8, 60  # of a file that are shown at all, folded or not
+_MOST_MATCHES, _MOST_LINES = 6, 60  # of a file that are shown at all, folded or not
 _NOTES_AT = 3  # files before the notes: what a query is about is more often code
 _GLOB_CHARS = frozenset("*?[{")
 _TAB_CONDITIONS: Mapping[str, tuple[QueryCondition, ...]] = {
