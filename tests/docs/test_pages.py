@@ -41,8 +41,8 @@ PLACE = "~/src/your-project"
 PATIENCE_S = 240
 INSTALL = re.compile(r"(?:pip|pipx|uv tool) install (?P<what>.+)")
 LONG = re.compile(r"(?:\.venv/bin/)?python (?P<script>(?:benchmarks|training|scripts)/\w+\.py)")
-EMPTY_AT_FIRST = "--report growth"
-"""Finds nothing before a second scan, and says so with exit code 1."""
+EMPTY_AT_FIRST = re.compile("--report growth|sonde uninstall")
+"""Finds nothing before a second scan, or before sonde was used, and says so with exit code 1."""
 SERVES = re.compile(r"sonde (serve|embed serve)\b")
 ALL_BLOCKS = [block for page in PAGES for block in read_blocks(page)]
 """Every block of the documentation."""
@@ -158,7 +158,7 @@ def write_script(commands: list[Typed], ports: dict[str, int]) -> str:
             lines.append(f"server=$!; until curl -so /dev/null 127.0.0.1:{port}; do kill -0 $server"
                          " || { cat served; exit 3; }; sleep 0.05; done; cat served")  # fmt: skip
         else:
-            allowed = 1 if EMPTY_AT_FIRST in command else 0
+            allowed = 1 if EMPTY_AT_FIRST.search(command) else 0
             lines.append(f"{command}\n[ $? -le {allowed} ] || {{ echo '@@@ failed'; exit 3; }}")
     return "\n".join(lines) + "\n"
 
