@@ -4,8 +4,8 @@
         [--detect-secrets PYTHON] [--write]
 
 Each FOLDER holds checked-out repositories. PYTHON is an interpreter that has detect-secrets.
-Every benign file that is left out is printed, to be looked at; docs/secrets.md is rewritten with
---write. The list of kinds is tests/policy/secret_kinds.py.
+Every benign file that is left out is printed, to be looked at; --write rewrites
+docs/secrets-found.md. The list of kinds is tests/policy/secret_kinds.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sonde.policy.secrets import secret_in  # noqa: E402
 from sonde.policy.walk import walk_files  # noqa: E402
 from sonde.types import ListedFile, Skipped  # noqa: E402
 
-PAGE = ROOT / "docs" / "secrets.md"
+PAGE = ROOT / "docs" / "secrets-found.md"
 MARKS = ("<!-- figures: benchmarks/secret_files.py -->", "<!-- end of figures -->")
 SAMPLE = 3_000  # benign files for the others, which take minutes for all of them
 SCAN = """

@@ -46,6 +46,11 @@ EXAMPLES = {"dev", "you", "user", "me"}
 INSTALL_BY_NAME = re.compile(
     r"(?:pip|pipx|uv|uvx)(?: \w+)*(?: -\S+)* ['\"]?sonde(?:\[|\b(?![-.*]))"
 )
+SYSTEM_MODULE = "src/sonde/runtime/system.py"
+SYSTEM_CALL = re.compile(
+    r"^\s*(?:import|from) (?:fcntl|msvcrt|resource|ctypes|winreg|pwd)\b"
+    r"|[\"']/proc/|\bos\.(?:setpriority|sched_\w+|fork|killpg|getloadavg|inotify\w*)\("
+)
 LISTING_LIMITS = {"default": 10_000, "all": 28_000}
 
 
@@ -167,6 +172,17 @@ def check_readme(root: Path) -> Iterator[str]:
             yield f"README.md: does not show `{command}`"
 
 
+def check_system(root: Path, files: list[Path]) -> Iterator[str]:
+    """Calls of one operating system outside the module that has them for all."""
+    for path in files:
+        where = path.relative_to(root)
+        if where.parts[0] != "src" or path.suffix != ".py" or str(where) == SYSTEM_MODULE:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if found := SYSTEM_CALL.search(line):
+                yield f"{where}:{number}: {found[0]!r} belongs in {SYSTEM_MODULE}"
+
+
 def check_advice(root: Path, files: list[Path]) -> Iterator[str]:
     """Advice to install `sonde` by name, which is not on a package index: it could be anybody's."""
     for path in files:
@@ -203,6 +219,7 @@ def main() -> int:
         *check_machine_paths(ROOT, files),
         *check_readme(ROOT),
         *check_advice(ROOT, files),
+        *check_system(ROOT, files),
         *check_listing(),
     ]
     print(*problems, sep="\n", end="\n" if problems else "")

@@ -27,12 +27,12 @@ from pathlib import Path
 from termios import TIOCSWINSZ
 
 ROOT = Path(__file__).resolve().parent.parent
-COLUMNS, ROWS = 96, 15
+COLUMNS, ROWS = 96, 14
 SCENES = (
     "sonde index",
     'sonde search "what keeps secrets out of the index" -n 1',
     "sonde search decode_cursor -n 1",
-    'sonde search "which source of a setting wins?" --docs -n 1',
+    "sonde related src/sonde/paging/cursor.py:100 -n 1",
     r"sonde grep 'class \w+\(CatalogError' src --limit 5",
 )
 CELL, LINE, LEFT, TOP = 8.43, 19, 18, 54

@@ -4,7 +4,7 @@ Each agent gets a home and a project of its own, is configured by `sonde setup`,
 with the user's configuration (the whole conversation) and once with the project's (a search and
 its second page). What its model was given is compared with what it should have been given.
 
-usage: drive.py CACHE [AGENT…]; without names, docs/agents.md gets the table.
+usage: drive.py CACHE [AGENT…]; without names, docs/agents-tested.md gets the table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from report import Outcome, check, make_row, read_wire, render_table, write_tabl
 from talk import FIRST_USE, STEPS, Talk
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parents[1] / "docs" / "agents.md"
+PAGE = HERE.parents[1] / "docs" / "agents-tested.md"
 SONDE = Path(sys.executable).parent / "sonde"
 PATIENCE_S = 240
 

@@ -16,7 +16,7 @@ from sonde.errors import NotScanned
 from sonde.paging.budget import SHORTEST_SNIPPET, count_tokens, fit_page, snippet_limit
 from sonde.projects.find import find_project
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.searches.related import open_page
+from sonde.projects.search import open_search_page
 from sonde.projects.views import ProjectSearcher
 from sonde.runtime.work import Work
 from sonde.searching.contexts import ContextSearcher
@@ -205,7 +205,7 @@ class Sonde:
         kind: Kind = "docs" if docs else "code"
         folder, workspace = read_folder(path), self.app.workspace
         request = Request(f"search_{kind}", query, (kind,), limit, mode, self._project, folder)
-        page = open_page(workspace, request, Work())
+        page = open_search_page(workspace, request, Work())
         return fit_page(
             page.hits,
             lambda hit, length: page.present(workspace, hit, length),

@@ -301,9 +301,8 @@ def _endpoint(own: Settings) -> Embedder | None:
 
 def _open_views(folder: Path) -> ChunkStore:
     from sonde.chunking.views import VERSION
-    from sonde.stores.chunks.sqlite import SqliteChunkStore
 
-    return SqliteChunkStore(folder / f"views-{VERSION}", "code")
+    return _open_store(folder / f"views-{VERSION}", "sqlite", "code")
 
 
 def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:

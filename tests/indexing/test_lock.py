@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from sonde.errors import Cancelled, IndexBusy, StorageUnusable
-from sonde.runtime.work import Work, WriterLock, try_lock
+from sonde.runtime.system import try_lock
+from sonde.runtime.work import Work, WriterLock
 
 HOLD = """
 import sys

@@ -68,6 +68,18 @@ def test_advice_to_install_by_name_is_refused(gate, tmp_path):
     assert [problem.split(": ")[0] for problem in problems] == ["docs/page.md:1", "docs/page.md:2"]
 
 
+def test_calls_of_one_system_are_in_one_module(gate, tmp_path):
+    here = write(tmp_path, gate.SYSTEM_MODULE, "import fcntl\n")
+    lock = write(tmp_path, "src/sonde/stores/lock.py", "    import fcntl\n")
+    proc = write(tmp_path, "src/sonde/policy/look.py", 'x = open("/proc/self/stat")\n')
+    assert [
+        problem.split(": ")[0] for problem in gate.check_system(tmp_path, [here, lock, proc])
+    ] == [
+        "src/sonde/stores/lock.py:1",
+        "src/sonde/policy/look.py:1",
+    ]
+
+
 def test_stiff_words_in_the_source_are_refused(gate, tmp_path):
     plain = write(tmp_path, "src/plain.py", '"""Rebuild the index."""\n')
     stiff = write(tmp_path, "src/stiff.py", '"""Build the index ane' + 'w."""\n')

@@ -175,6 +175,12 @@ def test_every_surface_answers_alike(
         assert (status, places(answer)) == (200, wanted)
         status, answer = server.read("/api/search/history?query=refused+in+March")
         assert (status, places(answer)) == (200, commits)
+        page = server.ask(f"/?q={place}&tab=related&project={shop}")[2].decode()
+        assert f"path={wanted[0].replace('/', '%2F')}" in page
+        page = server.ask(f"/?q=refused+in+March&tab=history&project={shop}")[2].decode()
+        assert commits[0][:10] in page
+        outline = server.ask(f"/view?path={PASSWORDS}&project={shop}")[2].decode()
+        assert "tab=related" in outline
     finally:
         server.process.terminate()
         server.process.communicate()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from sonde.errors import EmbeddingFailed, InvalidRequest
 from sonde.runtime.processes import Child, serve_parent
+from sonde.runtime.system import lower_priority
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,7 +120,6 @@ class BackgroundEmbedder:
 
 
 if __name__ == "__main__":
-    if sys.platform != "win32":
-        os.setpriority(os.PRIO_PROCESS, 0, 19)  # the lowest; inherited by the model's threads
+    lower_priority()  # inherited by the model's threads
     _model = load_provider("deep")
     serve_parent(lambda asked: _model.embed(*asked))

@@ -27,7 +27,7 @@ from sonde.embedding.base import Embedder, Mode, load_provider
 from sonde.embedding.services import is_loopback
 from sonde.errors import SondeError
 from sonde.runtime.private import make_folder
-from sonde.runtime.work import try_lock
+from sonde.runtime.system import try_lock
 
 PORT = 8121  # the default that the documentation names
 MAX_BODY_BYTES = 16 << 20  # of a request or an answer: many times a usual batch

@@ -6,20 +6,18 @@ Preparing is pure, so that it gives the same in this process and in a worker pro
 from __future__ import annotations
 
 import logging
-import mmap
-import os
 import queue
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, Self
 
 from sonde.chunking.parse import parse_source
 from sonde.embedding.base import Embedder, Vectors, load_provider
 from sonde.runtime.processes import Child, serve_parent
+from sonde.runtime.system import count_cores, read_memory
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.languages import language_of
 from sonde.types import FileContent, FileState, Kind, ParsedFile
@@ -115,10 +113,8 @@ log = logging.getLogger(__name__)
 
 def count_workers(sizes: Iterable[int], cores: int | None = None) -> int:
     """How many processes pay for files of these sizes, on this machine unless `cores` are given."""
-    if cores is None and hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
     small = sum(size + _FILE_BYTES for size in sizes) < _WORTH_BYTES
-    return 0 if small or (cores or os.cpu_count() or 1) < 2 else _MAX_WORKERS
+    return 0 if small or (cores or count_cores()) < 2 else _MAX_WORKERS
 
 
 class Workers:
@@ -200,7 +196,7 @@ class Workers:
                     log.warning("going on without a worker, which failed: %r", error)
             done.set_result(prepared)
             prepared = None
-            if healthy and _resident_bytes(child) > self._worn_bytes:
+            if healthy and read_memory(child.pid)[1] > self._worn_bytes:
                 child.end()
                 child, healthy = self._replace(child)
         with self._guard:
@@ -231,15 +227,6 @@ class Workers:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _resident_bytes(child: Child) -> int:
-    """The memory that a child holds; 0 where the system does not say."""
-    try:
-        pages = int(Path(f"/proc/{child.pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0
-    return pages * mmap.PAGESIZE
 
 
 def _work_for_parent(model: str) -> None:

@@ -7,7 +7,6 @@ costs one file only: the next one gets a new child.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import posixpath
@@ -36,6 +35,7 @@ from sonde.policy.admit import find_denied
 from sonde.policy.roots import show_path
 from sonde.policy.secrets import redact_secrets
 from sonde.runtime.processes import end_process, start_module
+from sonde.runtime.system import limit_process
 from sonde.stores.knowledge.base import Entry, Piece, Source
 from sonde.types import Skipped
 
@@ -273,12 +273,7 @@ def run_child(memory: int) -> None:
 
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    with contextlib.suppress(ImportError):  # Windows has none; the time limit holds there too
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    limit_process(memory)  # the time limit holds everywhere
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     while length := stdin.read(8):
         request = json.loads(stdin.read(int.from_bytes(length, "big")))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sonde.errors import InvalidRequest, PermissionDenied
+from sonde.runtime.system import PROC
 
 _POLL_DELAY_MS = 500  # between two looks where the system cannot watch folders
 _SILENT_FILE_SYSTEMS = (
@@ -110,7 +111,7 @@ def _explain(text: str) -> str:
 
 
 def find_silent_file_system(
-    roots: Iterable[Path], mounts: Path = Path("/proc/self/mountinfo")
+    roots: Iterable[Path], mounts: Path = PROC / "self" / "mountinfo"
 ) -> str | None:
     """The kind of file system, if one of the roots lies on one that reports no events."""
     try:

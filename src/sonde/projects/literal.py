@@ -8,20 +8,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
-from sonde.errors import InvalidPattern
+from sonde.errors import InvalidPattern, InvalidRequest
 from sonde.projects.lines import LineScan, list_line_hits, trim_line
 from sonde.projects.project import Project
 from sonde.ranking.features import TEST_PATH
-from sonde.ranking.question import Question
+from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.hits import occurs_nowhere
 from sonde.searching.readings import Reading, read_literally
-from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.chunks.base import EVERYTHING, ChunkStore
 from sonde.text.formats import count_of
 from sonde.text.globs import compile_glob
 from sonde.text.words import fold_name
 from sonde.types import FileState, Filter, Hit, Kind, Span
 
+OWN_HITS = 5
+"""Hits that a place itself may be: its chunks, and the definition around them."""
 EXACT = "exact"
 """The score type of what a query names or spells."""
 _STEP = 1e-6  # between the scores of exact hits: keeps their order, too small to be shown
@@ -204,3 +206,49 @@ def _rate_path(path: str, parts: Sequence[str], least: int) -> int:
     agree = 1 + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     is_whole = agree > len(folders)
     return 2 * agree + is_whole if is_whole or agree >= min(least, len(parts)) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A passage to start from, and where it lies if it is one of the project's."""
+
+    text: str
+    project: str = ""
+    path: str = ""
+    lines: tuple[int, int] = (0, 0)
+
+    def covers(self, hit: Hit) -> bool:
+        """Whether a hit is the passage itself, or holds it."""
+        if (hit.project, hit.path) == (self.project, self.path):
+            return hit.start_line <= self.lines[1] and self.lines[0] <= hit.end_line
+        return not self.path and self.text.strip() in hit.text
+
+
+def read_origin(projects: Sequence[Project], text: str, work: Work) -> Origin:
+    """The definition or section around a place such as `cart.py:120`; any other text is itself."""
+    reading = read_literally(text)
+    if reading is None or reading.kind != "path":
+        return Origin(text)
+    for project in projects:
+        look = LiteralSearch(project, lambda *_: EVERYTHING, ("code", "docs"), 1, work)
+        named = look.find(text, read_question(text))
+        if not named.hits or named.is_final:
+            continue
+        (hit,) = look.lead(named, ())[:1]
+        store = project.stores()[hit.kind]
+        symbols = store.symbols_of([hit.path]).get(hit.path, ())
+        around = [one for one in symbols if one.start_line <= hit.focus <= one.end_line]
+        first, last = hit.start_line, hit.end_line
+        if around:
+            inner = min(around, key=lambda one: one.end_line - one.start_line)
+            first, last = max(first, inner.start_line), min(last, inner.end_line)
+        lines = hit.text.split("\n")[first - hit.start_line : last - hit.start_line + 1]
+        return Origin("\n".join(lines), hit.project, hit.path, (first, last))
+    if not reading.is_certain:
+        return Origin(text)
+    raise InvalidRequest(
+        f"no indexed file for {text!r}",
+        user_message="No indexed file is called '{place}'.",
+        next_action="Name a place as path:line, or pass the passage itself.",
+        place=reading.text,
+    )

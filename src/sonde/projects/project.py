@@ -127,10 +127,8 @@ class Project:
         self._stores: dict[Kind, ChunkStore] = {}
         self._identity: Identity = {}
         self._parts: dict[type[ProjectPart], ProjectPart] = {}
-        self._fresh_until = self._record_after = float("-inf")
-        self._proved_whole_at = float("-inf")
-        self._was_used = False
-        self._last_warm = float("-inf")
+        self._fresh_until = self._record_after = self._proved_whole_at = float("-inf")
+        self._was_used, self._last_warm = False, float("-inf")
 
     @property
     def key(self) -> str:

@@ -29,8 +29,9 @@ from sonde.projects.lines import (
     find_files_holding,
     present_hit,
 )
-from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
+from sonde.projects.literal import EXACT, OWN_HITS, LiteralHits, LiteralSearch, read_origin
 from sonde.projects.project import Project, Workspace
+from sonde.projects.searches.history import rank_commits
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import (
     AS_WATCHED,
@@ -39,7 +40,7 @@ from sonde.projects.update import (
     repairing_corruption,
 )
 from sonde.projects.views import Views, read_views, refresh_views
-from sonde.ranking.question import Question
+from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import split_view
 from sonde.searching.hits import (
@@ -120,11 +121,43 @@ def open_search_page(
                 raise DocsIndexNotFound(f"No docs index at {project.folder}/")
         if not request.query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
-        question = read_asked(request.query[:_LONGEST_QUERY])
-        ranking = rank_everywhere(workspace, request, question, work)
+        rank = {"related": _rank_related, "history": _rank_history}.get(request.mode, _rank_asked)
+        question, ranking = rank(workspace, request, work)
         results, offset = workspace.results.freeze(request.parameters(), ranking.hits), 0
-    changed = find_changed_hits(workspace, results.hits[offset:], just_searched=not cursor)
+    changed: Collection[tuple[str, str]] = ()
+    if results.parameters["mode"] != "history":  # a commit never changes
+        changed = find_changed_hits(workspace, results.hits[offset:], just_searched=not cursor)
     return SearchPage(results, offset, question, changed, ranking.freshness, ranking.note)
+
+
+def _rank_asked(workspace: Workspace, request: Request, work: Work) -> tuple[Question, Ranking]:
+    question = read_asked(request.query[:_LONGEST_QUERY])
+    return question, rank_everywhere(workspace, request, question, work)
+
+
+def _rank_related(workspace: Workspace, request: Request, work: Work) -> tuple[Question, Ranking]:
+    """What is near to a place or a passage, without itself."""
+    projects = projects_in_scope(workspace, request.project)
+    for project in projects:
+        require_index(project)
+    origin = read_origin(projects, request.query[:_LONGEST_QUERY], work)
+    question = read_question(origin.text)
+    wider = replace(request, query="", top_k=request.top_k + OWN_HITS)
+    ranking = rank_everywhere(workspace, wider, question, work)
+    others = [hit for hit in ranking.hits if not origin.covers(hit)]
+    return question, replace(ranking, hits=others[: request.top_k])
+
+
+def _rank_history(workspace: Workspace, request: Request, work: Work) -> tuple[Question, Ranking]:
+    """The commits of the projects in scope."""
+    question = read_question(request.query[:_LONGEST_QUERY])
+    hits: list[Hit] = []
+    for project in projects_in_scope(workspace, request.project):
+        require_index(project)
+        hits += rank_commits(workspace, project, question, request.top_k, request.under, work)
+    hits.sort(key=lambda hit: (-hit.score, hit.path))
+    note = "" if hits else "No commit is near in words or meaning."
+    return question, Ranking(hits[: request.top_k], "complete", note)
 
 
 def rank_everywhere(

@@ -8,9 +8,7 @@ changed files before many searches.
 from __future__ import annotations
 
 import logging
-import os
 import secrets
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +18,7 @@ from typing import Any, Literal, Protocol
 
 from sonde.errors import Cancelled, OutOfMemory, SondeError
 from sonde.runtime.processes import trim_heap
+from sonde.runtime.system import lower_priority
 from sonde.runtime.work import Work
 from sonde.types import Progress
 
@@ -296,8 +295,8 @@ class Jobs:
             job.save()
 
         def body() -> None:
-            if gently and sys.platform == "linux":
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
+            if gently:
+                lower_priority(threading.get_native_id())
             job.run()
 
         try:

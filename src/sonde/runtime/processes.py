@@ -18,11 +18,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import IO, Any, NamedTuple, Never, TypeVar
 
 from sonde.errors import OutOfMemory, TooFewFiles
 from sonde.runtime.private import hide_files
+from sonde.runtime.system import (
+    call_library,
+    raise_file_limit,
+    read_address_limit,
+    read_birth,
+    read_memory,
+)
 
 _PIPE_BYTES = 1 << 20
 """Capacity of a pipe where the system lets us choose; a smaller one makes both sides wake often."""
@@ -65,18 +71,8 @@ def require_memory(size: int) -> None:
 
     Native code that runs out of memory ends the process, so check before calling it.
     """
-    if sys.platform == "win32":
-        return
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit == resource.RLIM_INFINITY:
-        return
-    try:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except OSError:
-        return
-    if limit - used < size:
+    limit, (used, _) = read_address_limit(), read_memory()
+    if limit is not None and used and limit - used < size:
         room = max(limit - used, 0) >> 20
         raise MemoryError(
             f"a limit of {limit >> 20} MB of address space (ulimit -v) leaves {room} MB,"
@@ -87,48 +83,24 @@ def require_memory(size: int) -> None:
 def require_room(size: int, *, serves: bool) -> None:
     """Raise `MemoryError` as `require_memory`, or `TooFewFiles`; a low soft limit is raised."""
     require_memory(size)
-    if sys.platform == "win32":
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = max(soft, min(hard, _SERVED_FILES if serves else _REQUIRED_FILES))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    most = raise_file_limit(_SERVED_FILES if serves else _REQUIRED_FILES)
     if most < _REQUIRED_FILES:
         raise TooFewFiles(f"RLIMIT_NOFILE is {most}", limit=most, needed=_REQUIRED_FILES)
 
 
 def trim_heap() -> None:
     """Return freed memory to the system; the C library keeps tens of megabytes after heavy work."""
-    _call_library("malloc_trim", 0)
+    call_library("malloc_trim", 0)
 
 
 def share_heap() -> None:
     """Make all threads share one heap: one each costs 64 MB of addresses and keeps freed memory."""
-    _call_library("mallopt", _M_ARENA_MAX, 1)
-
-
-def _call_library(name: str, *values: int) -> None:
-    if sys.platform == "linux":
-        import ctypes
-
-        function = getattr(ctypes.CDLL(None), name, None)
-        if function is not None:
-            function(*values)
+    call_library("mallopt", _M_ARENA_MAX, 1)
 
 
 def name_process() -> str:
     """A name for this process that a later one with the same number does not share."""
     return f"{os.getpid()}:{read_birth(os.getpid())}"
-
-
-def read_birth(number: int) -> str:
-    """The start time of a process in ticks since boot; empty if it is gone, and outside Linux."""
-    try:
-        text = Path(f"/proc/{number}/stat").read_text(errors="replace")
-        return text.rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
 
 
 class _Failure(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from sonde.errors import Cancelled, DiskFull, IndexBusy, PermissionDenied, StorageUnusable
 from sonde.runtime.private import make_folder
+from sonde.runtime.system import try_lock
 from sonde.types import Caller, Progress
 
 _POLL_S = 0.05  # writers hold the lock for seconds; waiting costs no CPU
@@ -55,28 +55,6 @@ class Work:
         """Raise `Cancelled` if the work was cancelled."""
         if self._cancelled.is_set():
             raise Cancelled("cancelled by the caller")
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def try_lock(descriptor: int) -> bool:
-        """Lock a file until it is closed here; false if another process holds it."""
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def try_lock(descriptor: int) -> bool:
-        """Lock a file until it is closed here; false if another process holds it."""
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # any other error means that there are no locks here
-            return False
-        return True
 
 
 class WriterLock:

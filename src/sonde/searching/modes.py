@@ -288,16 +288,19 @@ def rank_related(search: Search, question: Question) -> list[Ranked]:
     cosines = {item.id: max(item.score, 0.0) for item in nearest}
     least = min(cosines.values(), default=1.0)
     scored = [Scored(id_, score * cosines.get(id_, least)) for id_, score in scores.items()]
-    return _rank_scored(search, scored, "fused")
+    return _order_scored(search, scored, "fused")[: search.limit]
 
 
 def _rank_scored(search: Search, scored: Sequence[Scored], score_type: str) -> list[Ranked]:
+    return merge_neighbours(_order_scored(search, scored, score_type))[: search.limit]
+
+
+def _order_scored(search: Search, scored: Sequence[Scored], score_type: str) -> list[Ranked]:
     """The scored chunks in a total order: score, path, line."""
     scores = {item.id: item.score for item in scored}
     chunks = search.store.chunks(list(scores))
     ranked = [Ranked(chunk, scores[chunk.id], score_type) for chunk in chunks]
-    ranked.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.span.start_line))
-    return merge_neighbours(ranked)[: search.limit]
+    return sorted(ranked, key=lambda one: (-one.score, one.chunk.path, one.chunk.span.start_line))
 
 
 MODES: Mapping[str, Callable[[Search, Question], list[Ranked]]] = {

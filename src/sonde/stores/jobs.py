@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.runtime.jobs import JobRecord
-from sonde.runtime.processes import read_birth
+from sonde.runtime.system import read_birth
 from sonde.stores.database import Database, Format, bind_text, read_row
 
 _MAX_JOBS = 500  # records kept; running jobs are never dropped

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.runtime.private import make_folder
-from sonde.runtime.work import try_lock
+from sonde.runtime.system import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 from sonde.types import LOCAL
 

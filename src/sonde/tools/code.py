@@ -16,7 +16,7 @@ from sonde.projects.find import find_project, readable_project
 from sonde.projects.freshness import list_current_paths
 from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.searches.related import open_page
+from sonde.projects.search import open_search_page
 from sonde.projects.update import repairing_corruption
 from sonde.projects.views import ContextRanking, find_context
 from sonde.runtime.work import Work
@@ -133,7 +133,7 @@ def _answer(
     """One page of a search as documented, cut to its budget."""
     began = time.perf_counter()
     workspace = app.workspace
-    page = open_page(workspace, request, work, cursor)
+    page = open_search_page(workspace, request, work, cursor)
     trust = {"freshness": page.freshness, "note": page.note}
     if page.hits:
         trust["scoreType"] = page.hits[0].score_type

@@ -18,6 +18,7 @@ from sonde.cli.terminal import Screen, display_width, escape_controls
 from sonde.errors import IndexBusy, IndexNotFound, ProjectNotDetected, SondeError
 from sonde.policy.roots import MARKERS
 from sonde.runtime.logs import LOG_FILE
+from sonde.runtime.system import read_watch_limit
 from sonde.settings import RULES, Settings, apply_project_config
 from sonde.text.formats import format_bytes, format_moment
 from sonde.types import Json
@@ -240,9 +241,8 @@ def _check_index(session: Session) -> Iterator[Check]:
 
 def _check_watches(session: Session) -> Iterator[Check]:
     """On Linux, each watched folder counts against a limit per user."""
-    try:
-        limit = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text("ascii"))
-    except (OSError, ValueError):
+    limit = read_watch_limit()
+    if limit is None:
         return
     paths = {path for store in session.opened.stores().values() for path in store.files()}
     folders = len({path.rpartition("/")[0] for path in paths})

@@ -1,1 +1,1 @@
-"""Searches that start from something else than a question: a place, a passage, the commits."""
+"""Searches of something else than files: the commits of a project."""

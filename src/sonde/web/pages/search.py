@@ -21,10 +21,12 @@ from sonde.searching.query_language import (
 )
 from sonde.text.highlight import Finder, find_query_words
 from sonde.text.languages import NAMES
+from sonde.tools.code import search_history
 from sonde.tools.index import list_projects
 from sonde.tools.research import search
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
+from sonde.types import HitRow
 from sonde.web.pages.home import show_home
 from sonde.web.pages.html import (
     Markup,
@@ -42,7 +44,7 @@ from sonde.web.results.groups import (
     SearchForm,
     show_results,
 )
-from sonde.web.results.matches import find_hits, find_paths
+from sonde.web.results.matches import find_hits, find_paths, find_similar
 
 _PAGE_SIZE = 20  # entries of a page
 _NOTES = 3  # entries of personal knowledge among files
@@ -51,7 +53,7 @@ _KNOWLEDGE = tuple(source for source in EVERYWHERE if source not in KINDS)
 _MODES = {"hybrid": "Best of all", "lexical": "Words", "semantic": "Meaning"}
 
 Text = Annotated[str, Param("As in the form", max_length=4096)]
-TabName = Literal["all", "code", "docs", "lines", "paths", "knowledge"]
+TabName = Literal["all", "code", "docs", "lines", "paths", "related", "history", "knowledge"]
 
 
 def show_search(
@@ -219,7 +221,7 @@ def _show_nothing(asked: SearchForm, found: ResultPage) -> Markup:
 
 def _choose_highlight(asked: SearchForm) -> Finder:
     """What is marked in titles and texts whose matches are not known exactly."""
-    if asked.tab == "lines":
+    if asked.tab in ("lines", "related"):
         return lambda _text: []
     if asked.tab == "paths":
         words = [re.escape(word) for word in re.split(r"[*?\[\]{},/]+", asked.query) if word]
@@ -257,6 +259,26 @@ def _find_knowledge(
     return ResultPage(groups, total, more={"offset": answer["next_offset"]}, noun="result")
 
 
+def _find_commits(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    """Commits by what they did and why."""
+    answer = search_history(
+        app, "" if asked.cursor else asked.query, project=asked.project or None,
+        top_k=_PAGE_SIZE, max_tokens=_ANSWER_TOKENS, cursor=asked.cursor or None, work=work,
+    )  # fmt: skip
+    return ResultPage(
+        [_show_commit(asked, row) for row in answer["results"]], answer["totalResults"],
+        more={"cursor": answer.get("nextCursor")}, note=answer["metadata"].get("note", ""),
+        milliseconds=answer["searchTimeMs"], noun="commit",
+    )  # fmt: skip
+
+
+def _show_commit(asked: SearchForm, row: HitRow) -> FileGroup:
+    when, subject, *rest = [*row["text"].split("\n"), ""]
+    href = asked.link(q=subject, cursor="")
+    return FileGroup(f"{row['path'][:10]}  {subject}", href, "notes", language=when,
+                     excerpt="\n".join(rest).strip())  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Tab:
     """One tab of the search page."""
@@ -279,5 +301,9 @@ _TABS: Mapping[str, Tab] = {
                  "A regular expression, such as TODO|FIXME lang:python", frozenset({"project"})),
     "paths": Tab("Paths", find_paths, "folder-tree",
                  "A part of a path, or a glob such as src/**/*.py", frozenset({"project"})),
+    "related": Tab("Similar", find_similar, "layers",
+                   "A place such as src/cart.py:120, or a passage", frozenset({"project"})),
+    "history": Tab("Commits", _find_commits, "history",
+                   "What a commit did, or why", frozenset({"project"})),
     "knowledge": Tab("Knowledge", _find_knowledge, "sticky-note", "Notes, documents, chats"),
 }  # fmt: skip

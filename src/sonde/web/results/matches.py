@@ -13,13 +13,15 @@ from sonde.projects.freshness import list_current_paths
 from sonde.projects.lines import find_changed_hits, present_hit
 from sonde.projects.literal import EXACT
 from sonde.projects.pages import MatchPage, PageMode, PageRequest, PageView, open_match_page
+from sonde.projects.search import open_search_page
 from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
 from sonde.searching.filters import match_paths
 from sonde.searching.query_language import QueryCondition, kind_of_file, parse_query
+from sonde.searching.request import Request
 from sonde.text.highlight import Finder, find_query_words
 from sonde.text.syntax_highlighting import highlight_code
-from sonde.types import Hit
+from sonde.types import Hit, Kind
 from sonde.web.pages.html import link_file
 from sonde.web.results.facets import show_facets
 from sonde.web.results.groups import (
@@ -82,6 +84,33 @@ def find_hits(
         "line" if is_lines else "match", ranking.is_capped,
         show_facets(asked, hits, len(notes)) if hits else None,
     )  # fmt: skip
+
+
+def find_similar(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    """What is near to a place or a passage, nearest first."""
+    began, workspace = time.perf_counter(), app.workspace
+    kinds: tuple[Kind, ...] = ("code", "docs")
+    request = Request(
+        "find_related", asked.query, kinds, _PAGE_FILES, "related", asked.project or None
+    )
+    page = open_search_page(workspace, request, work)
+
+    def show(hit: Hit) -> ShownMatch:
+        shown = page.present(workspace, hit, _SNIPPET_CHARS)
+        rows = number_rows(shown, hit, lambda _line: [])
+        return ShownMatch(rows, link_hit(shown), shown.symbol, stale=shown.stale)
+
+    files: dict[tuple[str, str], list[Hit]] = {}
+    for hit in page.hits:
+        files.setdefault((hit.project, hit.path), []).append(hit)
+    groups = [
+        _make_group(group, show, _MOST_MATCHES, name_project=page.spans_projects)
+        for group in files.values()
+    ]
+    took = round((time.perf_counter() - began) * 1000)
+    return ResultPage(
+        groups, page.total, len(files), note=page.note, freshness=page.freshness, milliseconds=took
+    )
 
 
 def _group_files(hits: Iterable[Hit]) -> list[list[Hit]]:

@@ -93,6 +93,9 @@ def show_outline(asked: FileView, symbols: Sequence[Symbol], *, is_rendered: boo
                 title=symbol.name, data_line=symbol.line),
             None if symbol.kind in ("section", "key") else tag(
                 "a", "uses", class_="uses", aria_label=f"Uses of {symbol.name}", href=uses),
+            tag("a", "similar", class_="uses", aria_label=f"Similar to {symbol.name}",
+                href=link_to("/", q=f"{asked.path}:{symbol.line}", tab="related",
+                             project=asked.project)),
             style=f"--depth:{min(len(open_), 6)}",
         ))  # fmt: skip
         open_.append(symbol)

@@ -1,0 +1,119 @@
+"""What differs between operating systems, in one place: locks, limits, priorities, `/proc`.
+
+Where a system cannot do something, the function says so by its result: nothing else asks which
+system this is before it calls one of these. `docs/platforms.md` has the table.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_LOWEST_PRIORITY = 19  # of nice(2)
+PROC = Path("/proc")
+"""Linux: what the kernel says of processes, mounts and limits; missing elsewhere."""
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file until it is closed here; false if another process holds it."""
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def read_address_limit() -> int | None:
+        """The limit of this process's address space in bytes; None if there is none."""
+        return None
+
+    def raise_file_limit(wanted: int) -> int:
+        """Raise the limit of open files towards `wanted`; the limit that holds now."""
+        return wanted
+
+    def limit_process(memory: int) -> None:
+        """Limit this process to so much memory, no core dump and no writing; none on Windows."""
+
+    def lower_priority(thread: int = 0) -> None:
+        """Run this process, or a thread of it, when nothing else wants to; not on Windows."""
+else:
+    import fcntl
+    import resource
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file until it is closed here; false if another process holds it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # any other error means that there are no locks here
+            return False
+        return True
+
+    def read_address_limit() -> int | None:
+        """The limit of this process's address space in bytes; None if there is none."""
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        return None if limit == resource.RLIM_INFINITY else limit
+
+    def raise_file_limit(wanted: int) -> int:
+        """Raise the limit of open files towards `wanted`; the limit that holds now."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = max(soft, min(hard, wanted))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+
+    def limit_process(memory: int) -> None:
+        """Limit this process to so much memory, no core dump and no writing."""
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        if sys.platform == "linux":  # macOS refuses a limit below what is mapped already
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+    def lower_priority(thread: int = 0) -> None:
+        """Run this process, or on Linux a thread of it, when nothing else wants to."""
+        if not thread or sys.platform == "linux":
+            os.setpriority(os.PRIO_PROCESS, thread, _LOWEST_PRIORITY)
+
+
+def count_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def call_library(name: str, *values: int) -> None:
+    """Call a function of the C library that only Linux has."""
+    if sys.platform == "linux":
+        import ctypes
+
+        function = getattr(ctypes.CDLL(None), name, None)
+        if function is not None:
+            function(*values)
+
+
+def read_memory(process: int | None = None) -> tuple[int, int]:
+    """The bytes of address space and of memory that a process has; zeros where nobody says."""
+    try:
+        text = (PROC / str(process or "self") / "statm").read_text()
+        mapped, resident = (int(pages) * os.sysconf("SC_PAGESIZE") for pages in text.split()[:2])
+    except (OSError, ValueError):
+        return 0, 0
+    return mapped, resident
+
+
+def read_birth(number: int) -> str:
+    """The start time of a process in ticks since boot; empty if it is gone, and outside Linux."""
+    try:
+        text = (PROC / str(number) / "stat").read_text(errors="replace")
+        return text.rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def read_watch_limit() -> int | None:
+    """How many folders a user may watch; None where there is no limit to read."""
+    try:
+        return int((PROC / "sys/fs/inotify/max_user_watches").read_text("ascii"))
+    except (OSError, ValueError):
+        return None
