@@ -75,8 +75,9 @@ NEAR_ENOUGH = 1.2
 """Spreads above unrelated texts from which a text without any of the words may be an answer: of the
 right ones in other words 19 of 20 are so near by the deep model, of unrelated ones one of nine."""
 LIKELY_ENOUGH = 0.02
-"""How likely the best of them must be, or none is shown; of those below it one in 150 is right."""
-_LEAST_LIKELY = 0.001  # of the others without any of the words, so that some follow the best
+"""Results that are less likely are left out of lists of several sources; one in 150 is right."""
+_LIKELY_BEST = 0.005  # how likely the best text without any of the words must be to be shown
+_LEAST_LIKELY = 0.0005  # and the others after it
 
 
 def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
@@ -97,7 +98,7 @@ def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
         if len(ranked) > 1:
             lead = best - ranked[1][0]
         level = _measure_level(candidates[at], lead)
-        shown = _squash(level) >= LIKELY_ENOUGH
+        shown = _squash(level) >= _LIKELY_BEST
         for score, at in ranked:
             likely = _squash(level + score - best)
             if candidates[at].words or (shown and likely >= _LEAST_LIKELY):
