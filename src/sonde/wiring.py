@@ -35,6 +35,7 @@ from sonde.policy.roots import close_off, resolve_inside
 from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.logs import project_log
+from sonde.runtime.power import find_pause
 from sonde.runtime.private import mend_storage
 from sonde.runtime.processes import Child, name_process, require_room, serve_parent, share_heap
 from sonde.runtime.work import Work
@@ -101,7 +102,12 @@ def build_app(
         results=results,
         static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
         deep=open_provider(own, tell),
-        background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep") else None,
+        background_deep=(
+            partial(BackgroundEmbedder, pause=find_pause)
+            if own.embedding in ("auto", "deep")
+            else None
+        ),
+        find_pause=find_pause,
         start_checker=partial(_start_checker, settings),
         start_follower=_start_follower,
         max_tokens=own.max_tokens,
@@ -312,7 +318,7 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
 def _open_library(settings: Settings, workspace: Workspace) -> Library:
     models = KnowledgeModels(
         workspace.static, workspace.deep, workspace.background_deep, settings.home / "knowledge",
-        in_background=workspace.stays,
+        in_background=workspace.stays, find_pause=workspace.find_pause,
     )  # fmt: skip
     make = partial(
         Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,

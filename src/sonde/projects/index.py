@@ -245,6 +245,7 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         following=following | {"strategy": following.get("strategy", project.settings.strategy)},
         coverage=coverage,
         model_note=model_mismatch_note(workspace, project),
+        paused=workspace.find_pause() if _is_refining(workspace, project) else "",
         plain_languages=dict(plain.most_common(PLAIN_LANGUAGES_SHOWN)),
         checks=describe_checks(project.folder),
         progress=progress,
@@ -257,6 +258,11 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         config_file=str(project.folder / "config.json"),
         warnings=tuple(project.settings.warnings),
     )
+
+
+def _is_refining(workspace: Workspace, project: Project) -> bool:
+    job = workspace.jobs.find(f"refine:{project.key}")
+    return bool(job and job.status == "running")
 
 
 def _explain_skipped(skipped: Mapping[str, str]) -> Mapping[str, str]:
