@@ -2,7 +2,7 @@
 
     python benchmarks/docs_search.py REPOSITORIES [--only owner/name …] [--deep] [--show N]
 
-REPOSITORIES holds git directories, `owner+name/repo` or `owner/name`. Each project is checked out at
+REPOSITORIES holds git directories, `owner+name/repo` or `owner/name`. Each project is taken at
 the commit that `data/docs.jsonl` names (made by `docs_questions.py`, vague ones removed by eye) and
 indexed; each of its questions is asked once.
 """

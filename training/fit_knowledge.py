@@ -113,9 +113,9 @@ def ask_all(
 def list_features(asked: Asked, stage: str) -> Any:
     words, covered = asked.column("words"), asked.column("covered")
     static, near = asked.column("static"), asked.column(stage)
-    rows = [words * covered, words * covered**2, near, near * covered]
+    rows = [words * covered**4, near, near * covered]
     if stage == "deep":
-        rows += [static, static * covered]
+        rows += [static * covered**2]
     return np.stack(rows, 1)
 
 
