@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills faults knowledge quality regex docs samples conformance mutants lock locked lowest release clean
+.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills faults knowledge quality regex docs site pictures samples conformance mutants lock locked lowest release wheels clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -32,6 +32,14 @@ docs: $(STAMP) ## Write the tool reference, the picture of the floors, the lists
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/architecture.py
 	$(BIN)/python scripts/rows.py
+
+site: $(STAMP) ## Build the documentation as a web site that works offline: site/index.html
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group site
+	$(BIN)/python scripts/site_pages.py
+
+pictures: $(STAMP) ## Record the terminal session of the README, and take pictures of the pages (needs chromium)
+	$(BIN)/python scripts/recording.py
+	$(BIN)/python scripts/pictures.py
 
 test: check ## Everything that CI runs
 	$(BIN)/python scripts/reference.py --check
@@ -97,9 +105,12 @@ locked: ## Install exactly what requirements.lock says into $(VENV), refusing an
 lowest: ## Test the lowest versions that pyproject.toml allows, in an environment of their own
 	sh scripts/lowest.sh "$(PYTHON)" .venv-lowest
 
-release: $(STAMP) ## Build, with SBOM, licences, sums and a signature: make release KEY=ssh key
+release: $(STAMP) ## Build wheel, bundle, container, SBOM, sums, signature: make release KEY=ssh key HOME_URL=address
 	rm -rf dist
-	$(BIN)/python scripts/release.py dist $(if $(KEY),--key "$(KEY)")
+	$(BIN)/python scripts/release.py dist $(if $(KEY),--key "$(KEY)") $(if $(HOME_URL),--home "$(HOME_URL)")
+
+wheels: $(STAMP) ## Install the wheel in an empty environment of every supported Python here, and search
+	$(BIN)/python scripts/wheels.py
 
 clean: ## Remove what make made
 	rm -rf $(VENV) .venv-lowest dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance .mutants

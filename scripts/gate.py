@@ -43,6 +43,9 @@ CODE_SPAN = re.compile(r"`[^`]*`")
 MACHINE_PATH = re.compile(r"(?<![\w.:/~$}>-])/(?:home|Users|work|root)/(?P<rest>[\w.-]+)")
 EXAMPLES = {"dev", "you", "user", "me"}
 """First folders that stand for any user in an example."""
+INSTALL_BY_NAME = re.compile(
+    r"(?:pip|pipx|uv|uvx)(?: \w+)*(?: -\S+)* ['\"]?sonde(?:\[|\b(?![-.*]))"
+)
 LISTING_LIMITS = {"default": 10_000, "all": 28_000}
 
 
@@ -164,6 +167,17 @@ def check_readme(root: Path) -> Iterator[str]:
             yield f"README.md: does not show `{command}`"
 
 
+def check_advice(root: Path, files: list[Path]) -> Iterator[str]:
+    """Advice to install `sonde` by name, which is not on a package index: it could be anybody's."""
+    for path in files:
+        where = path.relative_to(root)
+        if where.parts[0] == "tests" or path.suffix not in (".py", ".md", ".sh", ".toml", ".yml"):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if INSTALL_BY_NAME.search(line):
+                yield f"{where}:{number}: installs by a name that is not on the index"
+
+
 def check_listing() -> Iterator[str]:
     from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
     from sonde.tools import TOOLS
@@ -188,6 +202,7 @@ def main() -> int:
         *check_patches(ROOT, files),
         *check_machine_paths(ROOT, files),
         *check_readme(ROOT),
+        *check_advice(ROOT, files),
         *check_listing(),
     ]
     print(*problems, sep="\n", end="\n" if problems else "")

@@ -29,6 +29,7 @@ from urllib.parse import quote, quote_from_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 20.0  # a loaded machine answers later; what hangs never does
+SHOWN_CHARS = 300  # of the heaviest inputs
 TORN_S = 0.3  # after so long, what would complete a request is known not to come
 SONDE = (sys.executable, "-m", "sonde.cli.main")
 GREETING = {
@@ -70,6 +71,7 @@ CALLS = {
     "handles": (("fetch", "id"), ("create_index", "confirm"), ("delete_index", "confirm")),
 }  # fmt: skip
 LISTS = ("include", "exclude")
+FIRST = (("search", "query"), ("regex_search", "pattern"), ("cortex_search", "query"))
 
 
 class Hostile:
@@ -81,6 +83,8 @@ class Hostile:
         self.counts: Counter[str] = Counter()
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.slowest: dict[str, float] = {}
+        self.heaviest: dict[str, tuple[float, str]] = {}
+        """By surface: the most seconds of CPU, and the input that took them."""
         self.problems: list[str] = []
         self.environ = {
             "PATH": os.environ["PATH"], "HOME": str(folder), "SONDE_HOME": str(self.home),
@@ -159,13 +163,30 @@ class Hostile:
         framed = lines[-1].startswith(("Transfer-Encoding", "Content-Length: %", "Expect"))
         return bytes(data), not broken and not framed
 
-    def note(self, surface: str, sent: object, outcome: str, took: float) -> None:
+    def note(self, surface: str, sent: object, outcome: str, took: float, cpu: float) -> None:
         """Count an input; an outcome with a colon is a problem."""
         self.counts[surface] += 1
         self.outcomes[surface, outcome.partition(":")[0]] += 1
         self.slowest[surface] = max(took, self.slowest.get(surface, 0.0))
+        if cpu > self.heaviest.get(surface, (0.0, ""))[0]:
+            self.heaviest[surface] = (cpu, _shorten(str(sent)))
         if ":" in outcome:
             self.problems.append(f"{surface}: {outcome} <- {str(sent)[:400]!r}")
+
+
+def _shorten(text: str) -> str:
+    """An input in one line: what is repeated in it, and what is long, is cut."""
+    text = re.sub(r"(.)\1{20,}", lambda found: f"{found[1] * 3}[{len(found[0])} times]", text)
+    return text if len(text) < SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+
+
+def read_cpu(pid: int) -> float:
+    """Seconds of CPU that a process has used, without its children; 0 where Linux is not."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Pipe:
@@ -180,6 +201,8 @@ class Pipe:
         self._number, self._rest = 1_000_000, b""
         self.ask("initialize", GREETING)
         self.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+        for tool, name in FIRST:  # what a first call loads is not the work of an input
+            self.ask("tools/call", {"name": tool, "arguments": {name: "till"}})
 
     def send(self, line: bytes) -> None:
         assert self.process.stdin
@@ -226,7 +249,7 @@ def attack_pipe(hostile: Hostile, surface: str, count: int) -> None:
     """Calls or raw lines to `sonde mcp`."""
     pipe = Pipe(hostile)
     for _ in range(count):
-        began = time.monotonic()
+        began, used = time.monotonic(), read_cpu(pipe.process.pid)
         if surface == "lines":
             sent: object = hostile.line()
             assert isinstance(sent, bytes)
@@ -235,7 +258,8 @@ def attack_pipe(hostile: Hostile, surface: str, count: int) -> None:
         else:
             sent = hostile.call(surface)
             outcome = judge(pipe.ask("tools/call", sent))
-        hostile.note(surface, sent, outcome, time.monotonic() - began)
+        cpu = read_cpu(pipe.process.pid) - used
+        hostile.note(surface, sent, outcome, time.monotonic() - began, cpu)
         if pipe.process.poll() is not None or outcome.startswith("no answer"):
             pipe.process.kill()
             pipe = Pipe(hostile)
@@ -259,8 +283,10 @@ def attack_server(hostile: Hostile, count: int) -> None:
     threading.Thread(target=server.stdout.read, daemon=True).start()
     for _ in range(count):
         (sent, whole), began = hostile.request(port, key), time.monotonic()
+        used = read_cpu(server.pid)
         outcome = exchange(port, sent, whole=whole)
-        hostile.note("requests", sent, outcome, time.monotonic() - began)
+        cpu = read_cpu(server.pid) - used
+        hostile.note("requests", sent, outcome, time.monotonic() - began, cpu)
         if server.poll() is not None:
             hostile.problems.append(f"requests: the server ended after {sent!r}")
             break
@@ -324,14 +350,15 @@ def write_table(hostile: Hostile, seed: int) -> str:
         f"| {surface} | {count:,} | {hostile.outcomes[surface, 'answered']:,} "
         f"| {hostile.outcomes[surface, 'refused']:,} | {hostile.outcomes[surface, 'closed']:,} "
         f"| {sum(each.startswith(surface) for each in hostile.problems)} "
-        f"| {hostile.slowest[surface]:.2f} |"
+        f"| {hostile.slowest[surface]:.2f} | {hostile.heaviest.get(surface, (0.0,))[0]:.2f} |"
         for surface, count in hostile.counts.items()
     ]
     return "\n".join(
         [
             f"`make hostile`, seed {seed}: {sum(hostile.counts.values()):,} inputs.", "",
-            "| surface | sent | answered | refused | closed | problems | slowest (s) |",
-            "|---|--:|--:|--:|--:|--:|--:|", *rows, "",
+            "| surface | sent | answered | refused | closed | problems | slowest (s) | CPU (s) |",
+            "|---|--:|--:|--:|--:|--:|--:|--:|", *rows, "",
+            "CPU is the most that one input took of the server.",
             "Of documents, the time is the mean.", "",
         ]
     )  # fmt: skip
@@ -353,6 +380,8 @@ def main() -> int:
         attack_importer(hostile, each, options.seed)
     table = write_table(hostile, options.seed)
     print(table)
+    for surface, (cpu, sent) in hostile.heaviest.items():
+        print(f"{surface}: {cpu:.2f} s of CPU for {sent}")
     for problem in hostile.problems:
         print(problem)
     if options.write:

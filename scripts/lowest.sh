@@ -7,7 +7,7 @@ rm -rf "$venv"
 "$venv/bin/python" -m pip install --quiet --upgrade 'pip>=25.1' packaging
 "$venv/bin/python" scripts/lock.py --lowest > "$venv/lowest.txt"
 "$venv/bin/python" -m pip install --quiet --requirement "$venv/lowest.txt" \
-    hatchling hypothesis pytest pytest-xdist
+    hatchling editables hypothesis pytest pytest-xdist
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
 "$venv/bin/python" -m pytest -q -n 2 tests/chunking tests/contracts tests/indexing tests/policy \
     tests/stores tests/knowledge/test_formats.py tests/mcp/test_http.py tests/web/test_serving.py \

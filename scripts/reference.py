@@ -179,7 +179,8 @@ def make_example(tool: Tool) -> Json:
         elif argument.name == "query" and argument.param.listed:
             example[argument.name] = "where are retries configured?"
         elif argument.required:
-            example[argument.name] = quoted[1] if quoted else argument.kind
+            named = quoted[1] if quoted else argument.kind
+            example[argument.name] = argument.choices[0] if argument.choices else named
     return example
 
 

@@ -1,8 +1,10 @@
 """What `make release` makes: the packages, what is in them, where it comes from, and a signature.
 
-    python scripts/release.py OUT [--key FILE]
+    python scripts/release.py OUT [--key FILE] [--home URL]
 
-OUT gets the sdist and the wheel, `sonde.cdx.json` (the SBOM, CycloneDX 1.5: every package that an
+OUT gets the sdist and the wheel, `sonde.mcpb` (a bundle for MCP hosts, which holds the wheel),
+`server.json` (for the MCP registry; it names the bundle below HOME and its hash), `Containerfile`
+and `compose.yaml`, `sonde.cdx.json` (the SBOM, CycloneDX 1.5: every package that an
 install may bring, with version, licence and hashes), `licences.md` (of everything bundled and of
 these packages), `SHA256SUMS` and, with the maintainer's SSH key, its signature `SHA256SUMS.sig`:
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -21,12 +24,15 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from bundle import write_bundle, write_server_entry
 from lock import read_lock, read_project
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = "sonde/embedding/models/"
+HOME = "https://example.org/sonde"
+"""Until there is a public home: a domain that is reserved, so that nobody can take the name."""
 BUNDLED = {
     "deep.onnx": ("ibm-granite/granite-embedding-30m-english, fine-tuned", "Apache-2.0"),
     "deep-vocab.txt": ("vocabulary of granite-embedding-30m-english", "Apache-2.0"),
@@ -165,6 +171,7 @@ def write_licences(sbom: dict[str, object], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--home", default=HOME, help="where the release will be downloaded from")
     parser.add_argument("--key", type=Path, help="the maintainer's SSH key")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -173,6 +180,10 @@ def main() -> None:
     sbom = make_sbom(wheel.name.split("-")[1], wheel)
     (args.out / "sonde.cdx.json").write_text(json.dumps(sbom, indent=1) + "\n")
     write_licences(sbom, args.out / "licences.md")
+    bundle = write_bundle(wheel, args.out / "sonde.mcpb")
+    write_server_entry(args.home, bundle, args.out / "server.json")
+    for name in ("Containerfile", "compose.yaml"):
+        shutil.copy(ROOT / "packaging" / name, args.out)
     made = sorted(path for path in args.out.iterdir() if not path.name.startswith("SHA256SUMS"))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in made]
     (args.out / "SHA256SUMS").write_text("".join(sums))

@@ -16,12 +16,13 @@ from sonde.errors import NotScanned
 from sonde.paging.budget import SHORTEST_SNIPPET, count_tokens, fit_page, snippet_limit
 from sonde.projects.find import find_project
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.search import Request, open_search_page
+from sonde.projects.searches.related import open_page
 from sonde.projects.views import ProjectSearcher
 from sonde.runtime.work import Work
 from sonde.searching.contexts import ContextSearcher
 from sonde.searching.filters import read_folder
 from sonde.searching.lines.grep import Line
+from sonde.searching.request import Request
 from sonde.settings import load_settings
 from sonde.tools import code
 from sonde.tools import index as indexes
@@ -30,7 +31,7 @@ from sonde.types import Caller, Hit, Kind, Progress
 from sonde.wiring import build_app
 
 ProgressCallback = Callable[[Progress], None]
-SearchMode = Literal["auto", "hybrid", "semantic", "lexical"]
+SearchMode = Literal["auto", "hybrid", "semantic", "lexical", "related", "history"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,12 +199,13 @@ class Sonde:
         """The best places for a question, words or a symbol.
 
         `docs` searches documentation instead of code, `path` only below that folder. `max_tokens`
-        limits all hits together, as JSON.
+        limits all hits together, as JSON. Mode `related` finds what is near to a place
+        (`cart.py:120`) or a passage, mode `history` commits: a hit's path is then the commit's id.
         """
         kind: Kind = "docs" if docs else "code"
         folder, workspace = read_folder(path), self.app.workspace
         request = Request(f"search_{kind}", query, (kind,), limit, mode, self._project, folder)
-        page = open_search_page(workspace, request, Work())
+        page = open_page(workspace, request, Work())
         return fit_page(
             page.hits,
             lambda hit, length: page.present(workspace, hit, length),
@@ -324,6 +326,18 @@ def search(query: str, project: str | Path = ".", **options: Unpack[SearchFilter
     """The best places in a project for a question, words or a symbol; see `Sonde.search`."""
     with Sonde(project) as sonde:
         return sonde.search(query, **options)
+
+
+def related(place: str, project: str | Path = ".", *, limit: int = 10) -> list[Hit]:
+    """What is near in words and meaning to a place (`cart.py:120`) or a passage."""
+    with Sonde(project) as sonde:
+        return sonde.search(place, mode="related", limit=limit)
+
+
+def history(query: str, project: str | Path = ".", *, limit: int = 10) -> list[Hit]:
+    """Commits by what they did and why; a hit's path is the commit's id."""
+    with Sonde(project) as sonde:
+        return sonde.search(query, mode="history", limit=limit)
 
 
 def grep(pattern: str, project: str | Path = ".", **options: Unpack[LineOptions]) -> list[Line]:

@@ -45,8 +45,8 @@ class Grounds:
             if caller.is_person:
                 return Reach()
             return Reach(LOCAL, self.roots, self.trusted, self._was_indexed, caller.list_roots)
-        roots = self.users.list_given("fileRoots", user)
-        shared = self.users.list_given("projects", user)
+        roots = tuple(map(Path, self.users.list_given("fileRoots", user)))
+        shared = tuple(map(Path, self.users.list_given("projects", user)))
         start = self.start
         if not is_below(start, (*shared, *roots)):
             start = next(iter((*shared, *roots)), Path(start.anchor))
@@ -55,7 +55,7 @@ class Grounds:
     def _was_indexed(self, root: Path) -> bool:
         """Whether the operator's projects include this one: it is indexed, and no user's."""
         given = self.users.list_all_given("fileRoots").items()
-        others = (places for user, places in given if user != EVERYONE)
+        others = (tuple(map(Path, each)) for user, each in given if user != EVERYONE)
         return has_index(self.home, root) and not any(is_below(root, each) for each in others)
 
 

@@ -52,6 +52,19 @@ class SondeError(Exception):
         } | ({"retryAfterSeconds": self.facts["seconds"]} if "seconds" in self.facts else {})
 
 
+def list_packages(extra: str) -> str:
+    """What an extra consists of, for `pip install`: packages that the index is known to hold."""
+    import re
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        needed = [text.partition(";") for text in requires("sonde") or ()]
+    except PackageNotFoundError:
+        needed = []
+    names = [name.strip() for name, _, marker in needed if re.search(rf"['\"]{extra}['\"]", marker)]
+    return " ".join(f"'{name}'" for name in names) or f"what pyproject.toml lists under `{extra}`"
+
+
 # One table: an error's parent and code, its meaning, the user's message, and what to do about it.
 # fmt: off
 class InvalidRequest(SondeError, code="INVALID_REQUEST"):
@@ -229,6 +242,11 @@ class NodeMissing(CatalogError, code="NODE_NOT_FOUND"):
     user_message = "There is no {what} '{path}' here."
     next_action = "List the folder above it with cd, or scan again with index."
 
+class NoHistory(CatalogError, code="NO_HISTORY"):
+    """The project has no git history of its own that can be read."""
+    user_message = "This project has no git history that can be searched."
+    next_action = "Search a project that is the root of a git repository; git must be installed."
+
 class StorageUnusable(CatalogError, code="STORAGE_UNUSABLE"):
     """The folder of the indexes cannot be read or written."""
     user_message = "The folder where sonde keeps its indexes cannot be used."
@@ -237,7 +255,10 @@ class StorageUnusable(CatalogError, code="STORAGE_UNUSABLE"):
 class MissingExtra(CatalogError, code="MISSING_EXTRA"):
     """The call needs an optional dependency that is not installed."""
     user_message = "This needs an optional part of sonde that is not installed."
-    next_action = "Install it: pip install 'sonde[{extra}]'."
+    next_action = "Install its packages: pip install {packages}"
+
+    def __init__(self, detail: str = "", *, extra: str, **facts: Any) -> None:
+        super().__init__(detail, extra=extra, packages=list_packages(extra), **facts)
 
 class ConfigUnreadable(CatalogError, code="AGENT_CONFIG_UNREADABLE"):
     """An agent's configuration cannot be parsed, so it is not edited."""

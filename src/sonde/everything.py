@@ -20,11 +20,12 @@ from sonde.projects.find import readable_project
 from sonde.projects.freshness import is_searchable
 from sonde.projects.lines import cut_around
 from sonde.projects.literal import EXACT
-from sonde.projects.search import Request, rank_everywhere
+from sonde.projects.search import rank_everywhere
 from sonde.ranking.evidence import LIKELY_ENOUGH
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching.likelihood import rate_hits
+from sonde.searching.request import Request
 from sonde.searching.search import QueryVectors
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import FileExcerpt, Hit, Kind, Skipped

@@ -285,6 +285,12 @@ class Hit:
         lines = whole and (whole.start_line, whole.end_line)
         return bool(self.parts) or lines not in (None, (self.start_line, self.end_line))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The definitions that it shows, or lies in."""
+        own = (self.symbol, self.definition.name if self.definition else "")
+        return tuple(filter(None, (*own, *(one.name for one in self.symbols))))
+
     def as_dict(self, *, explain: bool = False, name_project: bool = False) -> HitRow:
         """The documented JSON; with what made the hit rank, and its project, where wanted."""
         row: HitRow = {

@@ -7,7 +7,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -75,11 +76,12 @@ def build_app(
     stays: bool = False,
     tell: Callable[[str], None] = log.warning,
     record_after_s: float = RECORD_AFTER_S,
+    clock: Callable[[], float] = time.monotonic,
 ) -> App:
     """Put the parts together; nothing heavy is loaded before it is used.
 
     `tell` is called with a message when something takes long on the first run. Jobs that take
-    longer than `record_after_s` are recorded.
+    longer than `record_after_s` are recorded. Projects measure by `clock` what is recent.
     """
     share_heap()
     try:
@@ -97,7 +99,7 @@ def build_app(
         home=settings.home,
         start=start,
         key=key,
-        projects=Projects(lambda root: open_project(settings, root)),
+        projects=Projects(lambda root: open_project(settings, root, clock)),
         jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
         static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
@@ -114,11 +116,13 @@ def build_app(
         assume_yes=own.assume_yes,
         auto_index=own.auto_index and stays,
         stays=stays,
+        editor=own.editor,
     )
     for path in (settings.home, *map(Path, filter(None, (own.token_file, own.jwt_keys)))):
         close_off(_expand_home(str(path)))
-    disk, library = _open_disk(settings, workspace), _open_library(settings, workspace)
-    return App(workspace, disk, library, open_grounds(settings.home, start, settings.file_roots))
+    grounds = open_grounds(settings.home, start, settings.file_roots)
+    library = _open_library(settings, workspace, partial(grounds.users.list_given, "knowledge"))
+    return App(workspace, _open_disk(settings, workspace), library, grounds)
 
 
 def _open_jobs(folder: Path, record_after_s: float) -> Jobs:
@@ -206,7 +210,9 @@ def open_provider(settings: Settings, tell: Callable[[str], None]) -> Embedder |
     return None
 
 
-def open_project(settings: Settings, root: Path) -> Project:
+def open_project(
+    settings: Settings, root: Path, clock: Callable[[], float] = time.monotonic
+) -> Project:
     """One project under the settings that hold for it."""
     try:
         folder = project_folder(settings.home, root)
@@ -247,7 +253,8 @@ def open_project(settings: Settings, root: Path) -> Project:
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
     )
-    return Project(root, folder, own_settings, _open_store, partial(_open_views, folder))
+    views = partial(_open_views, folder)
+    return Project(root, folder, own_settings, _open_store, views, clock=clock)
 
 
 def _choose_store(own: Settings, folder: Path) -> str:
@@ -315,14 +322,16 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
     return SqliteChunkStore(folder, kind)
 
 
-def _open_library(settings: Settings, workspace: Workspace) -> Library:
+def _open_library(
+    settings: Settings, workspace: Workspace, list_shared: Callable[[str], Sequence[str]]
+) -> Library:
     models = KnowledgeModels(
         workspace.static, workspace.deep, workspace.background_deep, settings.home / "knowledge",
         in_background=workspace.stays, find_pause=workspace.find_pause,
     )  # fmt: skip
     make = partial(
         Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,
-        models=models, max_tokens=workspace.max_tokens,
+        models=models, max_tokens=workspace.max_tokens, list_shared=list_shared,
     )  # fmt: skip
     if settings.knowledge_store == "sqlite":
         return make(open_store=partial(_open_knowledge, settings.home))

@@ -156,6 +156,14 @@ class MemoryChunkStore:
         return {path for path, file in self._files.items() if wanted & lexicon.list_names(file)}
 
     @_locked
+    def paths_beginning(self, prefix: str, limit: int) -> list[str]:
+        """Files known by a name with this beginning."""
+        wanted = fold_name(prefix)
+        names = {path: lexicon.list_names(file) for path, file in self._files.items()}
+        fits = [path for path in sorted(names) if any(n.startswith(wanted) for n in names[path])]
+        return fits[:limit] if wanted else []
+
+    @_locked
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         """How many files import each of these."""
         wanted = set(map(fold_name, stems))

@@ -24,3 +24,15 @@ def test_importers_are_counted_again_after_every_change(store, make_file):
     assert store.importers(["os", "json"]) == {"os": 2, "json": 1}
     store.remove(["a.py"])
     assert store.importers(["os"]) == {"os": 1}
+
+
+def test_files_are_found_by_the_beginning_of_a_name(store, make_file):
+    store.replace([
+        make_file("b.py", "x\n", symbols=["Cart.totalPrice"]),
+        make_file("a.py", "y\n", symbols=["total_weight"]),
+        make_file("totals.py", "z\n"),
+    ])  # fmt: skip
+    assert store.paths_beginning("Total", 10) == ["a.py", "b.py", "totals.py"]
+    assert store.paths_beginning("total_p", 10) == ["b.py"]
+    assert store.paths_beginning("total", 1) == ["a.py"]
+    assert store.paths_beginning("price", 10) == store.paths_beginning('"', 10) == []

@@ -109,4 +109,4 @@ def test_without_the_extra_the_message_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(MissingExtra) as caught:
         open_model(tmp_path / "m").embed(["walrus"], "query")
-    assert "sonde[model]" in caught.value.next_action
+    assert "pip install 'tokenizers" in caught.value.next_action

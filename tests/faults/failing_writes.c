@@ -2,10 +2,14 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { OFF, FAIL, SHORT, KILL, PASS };
@@ -31,15 +35,33 @@ static int decide(const char *path)
     return now == place || (lasting && now > place) ? action : PASS;
 }
 
+static void find_path(int file, char *path, size_t room)
+{
+    char name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+    ssize_t size = readlink(name, path, room - 1);
+    path[size < 0 ? 0 : size] = 0;
+}
+
 static int decide_file(int file)
 {
-    char name[64], path[4096];
+    char path[4096];
     if (action == OFF)
         return PASS;
-    snprintf(name, sizeof name, "/proc/self/fd/%d", file);
-    ssize_t size = readlink(name, path, sizeof path - 1);
-    path[size < 0 ? 0 : size] = 0;
+    find_path(file, path, sizeof path);
     return decide(path);
+}
+
+/* A path that may be relative to a folder that is open. */
+static int decide_at(int folder, const char *path)
+{
+    char whole[8192];
+    if (action == OFF || !path || *path == '/' || folder == AT_FDCWD)
+        return decide(path);
+    find_path(folder, whole, 4096);
+    strcat(whole, "/");
+    strncat(whole, path, 4000);
+    return decide(whole);
 }
 
 #define REAL(type, name, ...) ((type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name))
@@ -76,3 +98,40 @@ int fsync(int file) OTHER(decide_file(file), REAL(int, fsync, int)(file))
 int fdatasync(int file) OTHER(decide_file(file), REAL(int, fdatasync, int)(file))
 int rename(const char *from, const char *to) OTHER(decide(from), REAL(int, rename, const char *, const char *)(from, to))
 int unlink(const char *path) OTHER(decide(path), REAL(int, unlink, const char *)(path))
+int renameat(int at, const char *from, int to_at, const char *to)
+    OTHER(decide_at(at, from), REAL(int, renameat, int, const char *, int, const char *)(at, from, to_at, to))
+int unlinkat(int at, const char *path, int flags)
+    OTHER(decide_at(at, path), REAL(int, unlinkat, int, const char *, int)(at, path, flags))
+int rmdir(const char *path) OTHER(decide(path), REAL(int, rmdir, const char *)(path))
+int mkdir(const char *path, mode_t mode) OTHER(decide(path), REAL(int, mkdir, const char *, mode_t)(path, mode))
+int mkdirat(int at, const char *path, mode_t mode)
+    OTHER(decide_at(at, path), REAL(int, mkdirat, int, const char *, mode_t)(at, path, mode))
+int link(const char *from, const char *to) OTHER(decide(to), REAL(int, link, const char *, const char *)(from, to))
+int linkat(int at, const char *from, int to_at, const char *to, int flags)
+    OTHER(decide_at(to_at, to), REAL(int, linkat, int, const char *, int, const char *, int)(at, from, to_at, to, flags))
+int fallocate(int file, int mode, off_t at, off_t size)
+    OTHER(decide_file(file), REAL(int, fallocate, int, int, off_t, off_t)(file, mode, at, size))
+
+/* Of a list of buffers, half a write is the first of them. */
+ssize_t writev(int file, const struct iovec *list, int size)
+    WRITE(writev, (int, const struct iovec *, int), (file, list, size), (file, list, size / 2))
+
+/* To open a file is a write where it may be made or emptied. */
+#define OPEN(name, decision, types, ...)                                    \
+    {                                                                       \
+        va_list rest;                                                       \
+        va_start(rest, flags);                                              \
+        mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0; \
+        va_end(rest);                                                       \
+        int what = flags & (O_CREAT | O_TRUNC) ? decision : PASS;           \
+        if (what == FAIL) { errno = number; return -1; }                    \
+        if (what == KILL) raise(SIGKILL);                                   \
+        return ((int (*) types)dlsym(RTLD_NEXT, #name))(__VA_ARGS__, flags, mode); \
+    }
+
+int open(const char *path, int flags, ...) OPEN(open, decide(path), (const char *, int, ...), path)
+int open64(const char *path, int flags, ...) OPEN(open64, decide(path), (const char *, int, ...), path)
+int openat(int at, const char *path, int flags, ...)
+    OPEN(openat, decide_at(at, path), (int, const char *, int, ...), at, path)
+int openat64(int at, const char *path, int flags, ...)
+    OPEN(openat64, decide_at(at, path), (int, const char *, int, ...), at, path)

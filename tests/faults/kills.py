@@ -40,8 +40,10 @@ _FILES = 40
 _LONGEST_S = {"sqlite": 0.25, "lance": 1.5}
 
 
-def make_app(home: Path, root: Path, store: str) -> App:
-    settings = load_settings({}, home=home, assume_yes=True, embedding="static", store=store)
+def make_app(home: Path, root: Path, store: str = "") -> App:
+    """The app over a storage; without a store, over the one that its index is in."""
+    named = {"store": store} if store else {}
+    settings = load_settings({}, home=home, assume_yes=True, embedding="static", **named)
     return build_app(settings, start=root)
 
 

@@ -25,8 +25,11 @@ from sonde.wiring import build_app
 class Served:
     """A project with a server on it."""
 
-    def __init__(self, root: Path, place: Path, **settings: Any) -> None:
+    def __init__(
+        self, root: Path, place: Path, clock: Callable[[], float], **settings: Any
+    ) -> None:
         self.root = root
+        self._clock = clock
         self.place = place
         self._settings = {"embedding": "static"} | settings
         self.app = self.open()
@@ -34,7 +37,7 @@ class Served:
     def open(self, name: str = "home", *, stays: bool = True) -> App:
         """An app of its own on the same project."""
         settings = load_settings({}, home=self.place / name, assume_yes=True, **self._settings)
-        return build_app(settings, start=self.root, stays=stays)
+        return build_app(settings, start=self.root, stays=stays, clock=self._clock)
 
     @property
     def folder(self) -> Path:
@@ -104,7 +107,13 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Puts a server on a small project; settings by name."""
     with ExitStack() as stack:
 
-        def serve_one(*, begin: bool = True, files: int = 20, **settings: Any) -> Served:
+        def serve_one(
+            *,
+            begin: bool = True,
+            files: int = 20,
+            clock: Callable[[], float] = time.monotonic,
+            **settings: Any,
+        ) -> Served:
             root = tmp_path / "project"
             if not root.exists():
                 (root / "pkg").mkdir(parents=True)
@@ -113,7 +122,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
                     text = f"def function_{number}():\n    return {number}\n"
                     (root / "pkg" / f"m{number}.py").write_text(text)
                 (root / "README.md").write_text("# Things\n\nAll about things.\n")
-            served = Served(root, tmp_path, **settings)
+            served = Served(root, tmp_path, clock, **settings)
             stack.callback(served.app.close)
             if begin:
                 served.begin()

@@ -43,6 +43,18 @@ def overwrite(path: Path, text: str) -> None:
     os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
 
+def find_all(app: Any, word: str) -> list[str]:
+    """Where a word is, by the first answer that calls itself complete: while another writes, an
+    answer says that it is not."""
+
+    def ask() -> tuple[list[str], ...]:
+        answer = search_code(app, word, 20, mode="lexical", work=Work())
+        paths = [row["path"] for row in answer["results"]]
+        return (paths,) if answer["metadata"]["freshness"].startswith("complete") else ()
+
+    return list(wait_until(ask, "a complete answer")[0])
+
+
 def exchange(path: Path, text: str) -> None:
     """Put another file of the same length and time in its place."""
     facts = path.stat()
@@ -64,10 +76,10 @@ def test_other_text_of_the_same_length_and_time_is_noticed(
         run_sonde(served.root, served.place / "home", "index", "--yes")
     app = served.app if stays else run
     path = served.write("pkg/m3.py", "def walrus(): pass\n")
-    assert served.finds("walrus", app) == ["pkg/m3.py"]
+    assert find_all(app, "walrus") == ["pkg/m3.py"]
     change(path, "def turnip(): pass\n")
-    assert served.finds("turnip", app) == ["pkg/m3.py"]
-    assert served.finds("walrus", app) == []
+    assert find_all(app, "turnip") == ["pkg/m3.py"]
+    assert find_all(app, "walrus") == []
     assert grep(app, "walrus|turnip", work=Work())["totalMatches"] == 1
     assert grep(app, "turnip", work=Work())["totalMatches"] == 1
     if not stays:
@@ -268,3 +280,27 @@ def test_a_server_gets_ready_for_the_first_search_before_it_is_asked(
     assert project.seconds_since_search() == float("inf"), "nobody has searched"
     assert project.seconds_idle() < 60, "what was loaded is kept for a while"
     wait_until(lambda: project.following and project.following.is_current(), "it is followed")
+
+
+@pytest.mark.row("001-3")
+def test_an_answer_by_the_word_of_the_watcher_says_so_and_shows_no_stale_line(
+    serve: Callable[..., Any],
+) -> None:
+    """Between two looks at all files, found files are compared all the same; and that nothing is
+    found is never taken from the watcher."""
+    served = serve(clock=lambda: 1_000.0)  # no time passes: one look counts until the end
+
+    def ask() -> tuple[str, dict[str, Any]]:
+        answer = search_code(served.app, "function_3", mode="lexical", work=Work())
+        return answer["metadata"]["freshness"], {row["path"]: row for row in answer["results"]}
+
+    assert find_all(served.app, "nothing") == []
+    covered, rows = ask()
+    assert covered == "complete, as watched"
+    assert "return 3" in rows["pkg/m3.py"]["text"]
+    overwrite(served.root / "pkg" / "m3.py", "def function_3():\n    return 4\n")
+    covered, rows = ask()
+    found = rows["pkg/m3.py"]
+    assert "return 4" in found["text"] or found.get("stale"), (covered, found)
+    served.write("pkg/new.py", "def walrus(): pass\n")
+    assert find_all(served.app, "walrus") == ["pkg/new.py"]

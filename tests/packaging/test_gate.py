@@ -56,6 +56,18 @@ def test_the_readme_must_show_both_commands(gate, tmp_path):
     assert list(gate.check_readme(tmp_path)) == ["README.md: does not show `make test`"]
 
 
+def test_advice_to_install_by_name_is_refused(gate, tmp_path):
+    name = "son" + "de"
+    page = write(
+        tmp_path,
+        "docs/page.md",
+        f"pip install '{name}[lance]'\nuvx {name} mcp\npip install '.[lance]'\n"
+        f"pip install ./{name}-0.1.0.whl\npip uninstall -y {name}-x\n",
+    )
+    problems = list(gate.check_advice(tmp_path, [page]))
+    assert [problem.split(": ")[0] for problem in problems] == ["docs/page.md:1", "docs/page.md:2"]
+
+
 def test_stiff_words_in_the_source_are_refused(gate, tmp_path):
     plain = write(tmp_path, "src/plain.py", '"""Rebuild the index."""\n')
     stiff = write(tmp_path, "src/stiff.py", '"""Build the index ane' + 'w."""\n')

@@ -73,7 +73,8 @@ def test_the_signature_covers_every_file_of_the_release(release: Path) -> None:
     named = dict(reversed(line.split("  ")) for line in sums.decode().splitlines())
     made = {path.name for path in dist.iterdir() if not path.name.startswith("SHA256SUMS")}
     assert set(named) == made
-    assert {"sonde.cdx.json", "licences.md"} < made
+    assert {"sonde.cdx.json", "licences.md", "sonde.mcpb", "server.json"} < made
+    assert {"Containerfile", "compose.yaml"} < made
     for name, digest in named.items():
         assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == digest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.policy.admit import Rules, compile_rules
+from sonde.policy.admit import Rules, compile_rules, find_denied
 from sonde.policy.deny_list import DENY_LIST, has_binary_suffix, public_deny_list
 
 SENSITIVE = compile_rules(Rules(folds_case=False))
@@ -94,6 +94,14 @@ def test_a_sample_of_settings_is_admitted_by_name(name: str) -> None:
 @pytest.mark.parametrize("name", ["example.pem", "sample.key", "example-com.key", "example.p12"])
 def test_a_key_is_a_secret_whatever_it_is_a_sample_of(name: str) -> None:
     assert SENSITIVE.find_denial(name, folder=False)
+
+
+def test_hashes_of_passwords_are_a_secret_except_in_tests() -> None:
+    assert find_denied("www/.htpasswd")
+    assert find_denied("www/.htpasswd.bak")
+    assert find_denied("tests/.env")
+    assert find_denied("tests/data/.htpasswd") is None
+    assert find_denied("server/test-resources/testdata/.htpasswd") is None
 
 
 def test_allow_admits_what_the_list_has_beyond_the_specification_and_nothing_else() -> None:

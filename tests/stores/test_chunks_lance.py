@@ -164,7 +164,7 @@ def test_without_the_extra_the_error_says_what_to_install(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    assert ran.stdout == "Install it: pip install 'sonde[lance]'.\n"
+    assert ran.stdout == "Install its packages: pip install 'lancedb<1,>=0.30' 'pyarrow<27,>=17'\n"
 
 
 def test_importing_the_stores_does_not_import_lancedb():

@@ -154,6 +154,11 @@ class TestErrors:
         with pytest.raises(DiskFull), translate_errors(tmp_path / "no" / "folder" / "x.db"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
+    def test_a_log_that_cannot_be_shared_makes_the_storage_unusable(self, tmp_path):
+        """What SQLite says when that file cannot be made, and its tries are used up."""
+        with pytest.raises(StorageUnusable), translate_errors(tmp_path / "x.db"):
+            raise apsw.ProtocolError("locking protocol")
+
     def test_reading_without_memory_says_so_and_can_be_tried_again(self, tmp_path):
         write_notes(tmp_path / "x.db", FIRST, "kept")
         database = Database(tmp_path / "x.db", FIRST)

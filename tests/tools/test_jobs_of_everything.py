@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.trees import write_files
 from sonde.app import App
 from sonde.disk.indexes import read_root, start_scan
 from sonde.errors import Cancelled, InvalidRequest
-from sonde.knowledge.editing import import_knowledge, restore_knowledge, write_knowledge
+from sonde.knowledge.editing import add_entry, import_knowledge, restore_knowledge, write_knowledge
 from sonde.projects.find import indexed_project
 from sonde.projects.maintenance import check_now, convert_store, flush_index
 from sonde.projects.views import export_chunks
@@ -141,3 +142,20 @@ def test_what_cannot_be_written_or_read_is_told_as_such(app: App, notes: Path) -
     with broken.open(encoding="utf-8") as lines, pytest.raises(InvalidRequest) as refused:
         restore_knowledge(app.knowledge, lines, name="broken.jsonl", work=Work())
     assert "'broken.jsonl' cannot be read" in refused.value.user_message
+
+
+def test_an_export_that_fails_leaves_the_one_before(app: App, notes: Path, tmp_path: Path) -> None:
+    import_knowledge(app.knowledge, str(notes), work=Work())
+    target = tmp_path / "all.jsonl"
+    write_knowledge(app.knowledge, target, work=Work())
+    before = target.read_text("utf-8")
+    add_entry(app.knowledge, "notes", "more", "words " * 50_000, work=Work())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # as a disk that is full
+    try:
+        with pytest.raises(InvalidRequest):
+            write_knowledge(app.knowledge, target, work=Work())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert target.read_text("utf-8") == before
+    assert [path.name for path in tmp_path.iterdir() if "jsonl" in path.name] == [target.name]

@@ -16,6 +16,8 @@ SONDE = (sys.executable, "-m", "sonde.cli.main")
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 MARK = "quillmarrow"
 """Stands in everything that is anna's: texts, names of files, notes."""
+COLLECTION = "manuals"
+"""Knowledge that the operator keeps, and shares with anna."""
 
 
 class Site:

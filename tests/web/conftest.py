@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,12 @@ from sonde.stores.users import Users
 TOY = Path(__file__).parent.parent / "mcp" / "toy_server.py"
 TOKENS = {"anna": "a" * 24, "bert": "b" * 24, "local": "c" * 24}
 BOUND_S = 30.0
+BOUND_MS = 30_000
+CHROMIUM = shutil.which("chromium") or ""
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
 
 
 class Server:
@@ -31,6 +38,7 @@ class Server:
         line = self.process.stdout.readline().decode().strip()
         assert line, self.process.communicate()[1].decode()
         facts = json.loads(line) if line.startswith("{") else {"url": line}
+        self.facts: dict[str, str] = facts
         self.url, key = facts["url"], facts.get("key")
         self.headers = {"Authorization": f"Bearer {key}"} if key else {}
         """Sent with requests that bring neither a token nor a cookie of their own."""
@@ -110,3 +118,43 @@ def allow_everyone(home: Path, folder: Path) -> None:
 
 def bearer(user: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {TOKENS[user]}"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser: Any, served: Server) -> Iterator[Callable[..., Any]]:
+    """Opens a page; whatever it logs as an error, or asks another server for, fails the test."""
+    contexts, problems = [], []
+
+    def note_request(request: Any) -> None:
+        if not request.url.startswith(served.url):
+            problems.append(f"loads {request.url}")
+
+    def note_console(said: Any) -> None:
+        # the browser itself reports pages whose status is an error, which some here are to have
+        if said.type == "error" and not said.text.startswith("Failed to load resource"):
+            problems.append(said.text)
+
+    def open_page(path: str, **options: Any) -> Any:
+        contexts.append(browser.new_context(**served.browser_options | options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(BOUND_MS)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(f"dialog {dialog.message}"))
+        page.on("console", note_console)
+        page.on("request", note_request)
+        page.goto(path)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []

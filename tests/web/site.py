@@ -22,8 +22,11 @@ SECRET = "hunter2-never-shown"
 SONDE = (sys.executable, "-m", "sonde.cli.main")
 
 
-def make_site(folder: Path) -> tuple[Path, dict[str, str]]:
-    """An indexed project below `folder`, and the environment to serve it in."""
+def make_site(
+    folder: Path, add: Callable[[Path], None] = lambda _root: None
+) -> tuple[Path, dict[str, str]]:
+    """An indexed project below `folder`, with the files that `add` adds to it, and the environment
+    to serve it in."""
     root = folder / "shop"
     (root / "src").mkdir(parents=True)
     (root / "docs").mkdir()
@@ -42,6 +45,7 @@ def make_site(folder: Path) -> tuple[Path, dict[str, str]]:
     (root / "src" / "long.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 7001)))
     (root / "docs" / "guide.md").write_text(f"# Prices\n\nHow a price is made. {EVIL}\n")
     (root / ".env").write_text(f"PASSWORD={SECRET}\n")
+    add(root)
     environ = {
         **os.environ, "SONDE_HOME": str(folder / "home"), "SONDE_FILE_ROOTS": str(folder),
         "SONDE_EMBEDDING": "none", "SONDE_RATE_LIMIT": "0", "HOME": str(folder),
@@ -69,6 +73,7 @@ class Page(HTMLParser):
         self.loaded: list[str] = []
         self.ids: set[str] = set()
         self.scripts = 0
+        self.foreign_scripts = 0
         self.text = ""
         self.marked: list[str] = []
         self.cells: list[str] = []
@@ -84,9 +89,9 @@ class Page(HTMLParser):
         if tag not in ("input", "link", "meta", "br", "hr", "img"):
             self.inside.append(tag)
         if tag == "a":
-            self.links.append(given["href"] or "")
+            self.links.append(given.get("href") or "")
             if "section" in self.inside and "td" not in self.inside:
-                self.tiles.append(given["href"] or "")
+                self.tiles.append(given.get("href") or "")
         if tag in ("link", "script", "img"):
             self.loaded.append(given.get("href") or given.get("src") or "")
         if given.get("type") == "checkbox":
@@ -96,6 +101,8 @@ class Page(HTMLParser):
         if tag == "form" and given.get("method") == "post":
             self.actions.append(given["action"] or "")
         self.scripts += tag == "script"
+        ours = (given.get("src") or "").startswith("/static/")
+        self.foreign_scripts += tag == "script" and not ours
         assert not [name for name in given if name.startswith("on")], given
         if given.get("id"):
             assert given["id"] not in self.ids, given

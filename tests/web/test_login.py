@@ -101,3 +101,26 @@ def test_tokens_cannot_be_tried_at_will(start, tmp_path):
     assert status == 429
     assert int(headers["retry-after"]) > 0
     assert server.ask("/api/projects", headers=kept)[0] == 200, "who is in stays in"
+
+
+def test_a_browser_that_signs_out_is_out_and_others_stay(guarded):
+    def sign_in() -> dict[str, str]:
+        sent = urlencode({"token": TOKENS["anna"], "next": "/"}).encode()
+        _, headers, _ = guarded.ask("/login", "POST", sent, FORM)
+        return {"Cookie": headers["set-cookie"].partition(";")[0]}
+
+    here, there = sign_in(), sign_in()
+    _, _, page = guarded.ask("/", headers=here)
+    assert b'href="/logout"' in page
+    status, _, page = guarded.ask("/logout", headers=here)
+    assert status == 200
+    assert b'action="/logout"' in page
+    assert guarded.ask("/api/projects", headers=here)[0] == 200, "to ask does not sign out"
+    status, headers, _ = guarded.ask("/logout", "POST", b"", FORM | here)
+    assert (status, headers["location"]) == (303, "/login")
+    assert "Max-Age=0" in headers["set-cookie"]
+    assert guarded.ask("/api/projects", headers=here)[0] == 401
+    assert guarded.ask("/api/projects", headers=there)[0] == 200
+    foreign = FORM | there | {"Origin": "http://elsewhere.example"}
+    assert guarded.ask("/logout", "POST", b"", foreign)[0] == 403
+    assert guarded.ask("/api/projects", headers=there)[0] == 200

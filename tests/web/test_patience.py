@@ -2,97 +2,158 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import socket
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from tests.waiting import PATIENCE_S
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from sonde.web.patience import PatientProtocol, TimeLimits
 
 from .conftest import TOY, Server, bearer
 
-HEAD_S, BODY_S = 0.6, 1.2
+LIMITS = TimeLimits(head_s=10.0, body_s=60.0)
+MOMENT_S = 0.01
+GET = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 500\r\n\r\n"
 
 
-@pytest.fixture(scope="module")
-def server(start: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
-    diary = tmp_path_factory.mktemp("slow") / "diary"
-    environ = {**os.environ, "TOY_PATIENCE": f"{HEAD_S},{BODY_S}"}
-    return start(str(TOY), str(diary), "--http", env=environ)
+class ManualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time passes only when it is told to."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float = 0.0) -> None:
+        self.now += seconds
+        for _ in range(10):  # a request and its answer take a few turns
+            self.run_until_complete(asyncio.sleep(0))
+
+
+class Wire(asyncio.Transport):
+    """The server's end of a connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent, self.closed = b"", False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += bytes(data)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+class Client:
+    """A connection to a server, of which each part is sent when the test says so."""
+
+    def __init__(self, loop: ManualLoop) -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            del scope
+            while (message := await receive()).get("more_body"):
+                pass
+            if message["type"] == "http.disconnect":
+                return
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"good"})
+
+        config = Config(app, lifespan="off", timeout_keep_alive=1_000, log_config=None)
+        config.load()
+        self.wire = Wire()
+        self._protocol = PatientProtocol(
+            config=config, server_state=ServerState(), app_state={}, _loop=loop, limits=LIMITS
+        )
+        self._protocol.connection_made(self.wire)
+        self._loop = loop
+
+    def send(self, data: bytes) -> None:
+        self._protocol.data_received(data)
+        self._loop.advance()
+
+    def is_refused(self) -> bool:
+        return self.wire.closed and self.wire.sent.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.fixture
+def loop() -> Iterator[ManualLoop]:
+    made = ManualLoop()
+    yield made
+    made.close()
+
+
+def test_a_client_that_says_nothing_is_cut_off(loop: ManualLoop) -> None:
+    client = Client(loop)
+    loop.advance(LIMITS.head_s - MOMENT_S)
+    assert not client.wire.closed
+    loop.advance(2 * MOMENT_S)
+    assert client.is_refused()
+
+
+def test_a_head_that_never_ends_is_cut_off_however_it_trickles(loop: ManualLoop) -> None:
+    client = Client(loop)
+    client.send(b"GET / HTTP/1.1\r\n")
+    for _ in range(9):
+        loop.advance(LIMITS.head_s / 10)
+        client.send(b"x-a: b\r\n")
+        assert not client.wire.closed
+    loop.advance(LIMITS.head_s / 10)
+    assert client.is_refused()
+
+
+def test_a_body_that_never_ends_is_cut_off(loop: ManualLoop) -> None:
+    client = Client(loop)
+    client.send(POST + b"{")
+    loop.advance(LIMITS.body_s - MOMENT_S)
+    assert not client.wire.closed
+    client.send(b"}")
+    loop.advance(2 * MOMENT_S)
+    assert client.is_refused()
+
+
+def test_a_connection_is_used_again_after_more_than_the_time_of_a_head(loop: ManualLoop) -> None:
+    client = Client(loop)
+    for times in (1, 2):
+        client.send(GET)
+        assert client.wire.sent.count(b"HTTP/1.1 200 ") == times
+        loop.advance(2 * LIMITS.head_s)
+        assert not client.wire.closed
+
+
+def test_many_half_requests_are_all_gone_and_others_are_served_meanwhile(loop: ManualLoop) -> None:
+    slow = [Client(loop) for _ in range(100)]
+    for client in slow:
+        client.send(b"GET / HT")
+    other = Client(loop)
+    other.send(GET)
+    assert other.wire.sent.startswith(b"HTTP/1.1 200 ")
+    loop.advance(LIMITS.head_s)
+    assert all(client.is_refused() for client in slow)
+    assert not other.wire.closed
+
+
+def test_the_server_cuts_a_silent_client_off(start: Callable[..., Server], tmp_path: Path) -> None:
+    server = start(str(TOY), str(tmp_path / "diary"), "--http",
+                   env={**os.environ, "TOY_PATIENCE": "0.6,1.2"})  # fmt: skip
+    with connect(server) as client:
+        assert client.recv(65536).startswith(b"HTTP/1.1 408 ")
 
 
 def connect(server: Server) -> socket.socket:
     place = urlsplit(server.url)
     return socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S)
-
-
-def read_to_end(client: socket.socket) -> tuple[bytes, float]:
-    """What came until the server closed the connection, and how long that took."""
-    began, data = time.monotonic(), b""
-    while part := client.recv(65536):
-        data += part
-    return data, time.monotonic() - began
-
-
-def test_a_client_that_says_nothing_is_cut_off(server: Server) -> None:
-    with connect(server) as client:
-        data, waited = read_to_end(client)
-    assert data.startswith(b"HTTP/1.1 408 ")
-    assert waited >= HEAD_S * 0.9
-
-
-def test_a_head_that_never_ends_is_cut_off_however_it_trickles(server: Server) -> None:
-    with connect(server) as client:
-        client.settimeout(0.05)
-        client.sendall(b"GET /healthz HTTP/1.1\r\n")
-        began, data = time.monotonic(), b""
-        while not data and time.monotonic() - began < PATIENCE_S:
-            try:
-                data = client.recv(100)
-            except TimeoutError:
-                client.sendall(b"x-a: b\r\n")
-    assert data.startswith(b"HTTP/1.1 408 ")
-
-
-def test_a_body_that_never_ends_is_cut_off(server: Server) -> None:
-    with connect(server) as client:
-        host = urlsplit(server.url).netloc
-        client.sendall(
-            f"POST /mcp HTTP/1.1\r\nhost: {host}\r\ncontent-length: 500\r\n"
-            "content-type: application/json\r\n\r\n{".encode()
-        )
-        data, waited = read_to_end(client)
-    assert data.startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 4"))
-    assert waited >= BODY_S * 0.9
-
-
-def test_a_connection_is_used_again_after_more_than_the_time_of_a_head(server: Server) -> None:
-    host = urlsplit(server.url).netloc
-    request = f"GET /healthz HTTP/1.1\r\nhost: {host}\r\n\r\n".encode()
-    with connect(server) as client:
-        client.sendall(request)
-        assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
-        client.settimeout(2 * HEAD_S)
-        with pytest.raises(TimeoutError):
-            client.recv(1)
-        client.settimeout(PATIENCE_S)
-        client.sendall(request)
-        assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
-
-
-def test_many_half_requests_are_all_gone_and_others_are_served_meanwhile(server: Server) -> None:
-    slow = [connect(server) for _ in range(100)]
-    try:
-        for client in slow:
-            client.sendall(b"GET / HT")
-        assert server.ask("/healthz")[0] == 200
-        assert all(read_to_end(client)[0].startswith(b"HTTP/1.1 408 ") for client in slow)
-    finally:
-        for client in slow:
-            client.close()
 
 
 def test_a_user_with_many_long_calls_leaves_room_for_others(locked: Server) -> None:

@@ -50,7 +50,7 @@ def test_what_cannot_be_read_is_shown_beside_the_field(scanned):
     assert page.marked[0].startswith("<script>"), "the word that is wrong is marked"
     assert "does not fit size" in page.text
     assert "problem" in page.ids
-    assert page.scripts == 1
+    assert page.foreign_scripts == 0
     way = save(server, index, "ext:py")
     status, _, page = send(server, way, ("filter", "ext:py (("), ("name", "n"))
     assert status == 400

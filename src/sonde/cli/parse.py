@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: found or done; nothing found; an error; Ctrl-C."""
 
-MODES = ("auto", "hybrid", "semantic", "lexical", "regex")
+MODES = ("auto", "hybrid", "semantic", "lexical", "related", "history", "regex")
 REPORTS = (
     "largest", "oldest", "newest", "by-extension", "by-age", "duplicates", "growth",
     "empty-folders",
@@ -129,6 +129,18 @@ COMMANDS = (
         _number("--limit", about="matches in all"),
         _FULL,
     ), r"sonde grep -i 'def \w+_retry' src -t python", models=False),
+    Command("related", "find what is similar to a place or a passage", "search:run_related", (
+        Option("place", nargs="+", metavar="PLACE", help="path:line, or a passage"),
+        Option("--path", metavar="P", help="only files under this folder"),
+        _number("-n", "--limit", about="results (default: 10)"),
+        _FULL,
+    ), "sonde related src/cart.py:120"),
+    Command("history", "search commits by words and by meaning", "search:run_history", (
+        Option("query", nargs="+", metavar="QUERY", help="what a commit did, or why"),
+        Option("--path", metavar="P", help="only commits that touch this folder or file"),
+        _number("-n", "--limit", about="results (default: 10)"),
+        _FULL,
+    ), "sonde history 'why are requests retried'"),
     Command("files", "find files by name", "search:run_files", (
         Option("glob", metavar="GLOB", help="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
         _number("-n", "--limit", about="matches (default: 20)"),
@@ -219,14 +231,16 @@ COMMANDS = (
         _number("--port", about="port (default: 8121; 0: any)", least=0),
     ), "sonde embed serve"),
     Command("users", "manage the users of `sonde serve`: their keys, and what they may reach",
-            "installation:run_users", (
+            "users:run_users", (
         Option("action", choices=USER_ACTIONS,
                help="make, list or revoke keys; allow a folder to be indexed, scanned and read, "
-                "share a project to be searched and read, or withdraw either; print the key of "
-                "this installation, or a link that signs a browser in with it"),
+                "share a project or knowledge to be searched and read, or withdraw either; print "
+                "the key of this installation, or a link that signs a browser in with it"),
         Option("name", nargs="?", metavar="NAME",
                help="a user, or `all`; to revoke, also a key's id"),
         Option("folder", nargs="?", metavar="FOLDER", help="what to allow, share or withdraw"),
+        Option("--knowledge", metavar="OWNER",
+               help="share or withdraw the knowledge of this user instead of a folder"),
     ), "sonde users allow anna /srv/anna"),
     Command("completion", "print the completion script of a shell", "completion:run_completion", (
         Option("shell", choices=SHELLS, help="which shell"),

@@ -14,10 +14,11 @@ from sonde.errors import HandleUnknown, IndexNotFound, InvalidRequest
 from sonde.projects.find import known_roots, require_consent
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.project import Project
-from sonde.projects.search import Request, rank_everywhere
+from sonde.projects.search import rank_everywhere
 from sonde.ranking.question import read_question
 from sonde.runtime.jobs import mint_handle
 from sonde.runtime.work import Work
+from sonde.searching.request import Request
 from sonde.stores.disk import base, filters
 from sonde.stores.disk.base import Context, DiskIndex, Node, Plan, ResourceSet, SavedQuery
 from sonde.stores.disk.filters import CONTENT, Condition, Filter, parse_filter, render_filter

@@ -182,7 +182,7 @@ def _open_tokenizer(place: Path) -> Any:
         raise MissingExtra(
             f"tokenizers cannot be imported: {error}",
             user_message="A model of your own needs the extra `model`.",
-            next_action="Install it: pip install 'sonde[model]'.",
+            extra="model",
         ) from error
     whole, words = place / "tokenizer.json", place / "vocab.txt"
     if not whole.is_file() and not words.is_file():

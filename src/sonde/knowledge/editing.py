@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from sonde.errors import InvalidRequest
+from sonde.errors import InvalidRequest, OutsideRoots
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.library import Library
@@ -20,6 +20,7 @@ from sonde.knowledge.parsing import Parsers, unpack_entry
 from sonde.knowledge.retrieval import cut_fields, cut_pieces, list_fields
 from sonde.knowledge.vectors import count_deep, embed_missing
 from sonde.runtime.work import Work
+from sonde.stores.files import replace_file
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Source
 from sonde.types import Progress
 
@@ -126,7 +127,7 @@ def edit_entry(
     work: Work,
 ) -> Entry:
     """Change the given parts of an entry, and record them so that later imports keep them."""
-    old = find_entry(library.of(work.caller.user), source, id)
+    old = _find_own(library, source, id, work)
     given = {"title": title, "text": text, "tags": tags}
     changed = {name for name, value in given.items() if value is not None}
     edited = sorted(changed | set(old.facts.get(EDITED) or ()))
@@ -145,10 +146,23 @@ def edit_entry(
 def delete_entry(library: Library, source: Source, id: str, *, work: Work) -> Entry:  # noqa: A002
     """Delete an entry for good; importing its file again does not bring it back."""
     store = library.of(work.caller.user)
-    entry = find_entry(store, source, id, pieces=False)
+    entry = _find_own(library, source, id, work)
     if entry.origin:
         store.bury(source, {(entry.origin, entry.path): entry.hash})
     store.remove(source, [entry.id])
+    return entry
+
+
+def _find_own(library: Library, source: Source, id: str, work: Work) -> Entry:  # noqa: A002
+    """An entry that the caller may change."""
+    user = work.caller.user
+    entry = find_entry(library.seen_by(user), source, id)
+    if library.of(user).get(source, entry.id, pieces=False) is None:
+        raise OutsideRoots(
+            f"{entry.id} is shared with {user}",
+            user_message="This entry is shared with you, so you cannot change it.",
+            next_action="Ask its owner. Searching and reading need no consent.",
+        )
     return entry
 
 
@@ -180,7 +194,10 @@ def write_knowledge(
     def run(inner: Work) -> dict[str, int]:
         entries = -1  # the first line is the header
         try:
-            with target.open("w", encoding="utf-8") as file:
+            # a device or a pipe cannot be replaced
+            special = target.exists() and not target.is_file()
+            opened = target.open("w", encoding="utf-8") if special else replace_file(target)
+            with opened as file:
                 for line in export_lines(store, wanted):
                     file.write(line + "\n")
                     entries += not line.startswith('{"deleted"')

@@ -43,7 +43,7 @@ REASONS: Mapping[str, str] = {
     "too_slow": "reading it took too long",
     "crashed": "reading it ended the parser",
     "no_text": "there is no text in it",
-    "missing_extra": "it needs sonde[documents]",
+    "missing_extra": "it needs the extra `documents`",
 }
 
 

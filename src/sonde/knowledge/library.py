@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
 from sonde.knowledge.retrieval import KnowledgePreferences, check_preferences
+from sonde.knowledge.sharing import SharedKnowledge
 from sonde.knowledge.vectors import KnowledgeModels, start_deep_vectors
 from sonde.paging.cursor import ResultSets
 from sonde.runtime.jobs import Jobs
@@ -72,6 +73,8 @@ class Library:
     models: KnowledgeModels
     max_tokens: int
     """Of an answer whose call and session set no budget."""
+    list_shared: Callable[[str], Sequence[str]] = lambda _user: ()
+    """The collections that were shared with a user: names of users whose stores they are."""
     clock: Callable[[], float] = time.time
     refused: dict[tuple[str, str, Source | None], Refusals] = field(default_factory=dict)
     """By user, folder and source: what earlier imports refused."""
@@ -83,11 +86,20 @@ class Library:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def of(self, user: str) -> KnowledgeStore:
-        """The user's store."""
+        """The user's own store."""
         with self._lock:
             if user not in self._stores:
                 self._stores[user] = self.open_store(user)
             return self._stores[user]
+
+    def list_collections(self, user: str) -> tuple[str, ...]:
+        """The collections that a user sees besides their own, as of now."""
+        return tuple(sorted({*self.list_shared(user)} - {user}))
+
+    def seen_by(self, user: str) -> KnowledgeStore:
+        """The user's store with what was shared with them, to read."""
+        own, names = self.of(user), self.list_collections(user)
+        return SharedKnowledge(own, {name: self.of(name) for name in names}) if names else own
 
     def deepen(self, user: str) -> None:
         """Make the user's missing deep vectors in the background, in a process that stays."""

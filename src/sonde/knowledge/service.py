@@ -114,14 +114,19 @@ def open_ranked_page(
     if not query:
         raise EmptyQuery
     user = work.caller.user
-    store = library.of(user)
+    store = library.seen_by(user)
     preferences = list_preferences(session, work)
     order_by = request.order_by or preferences.get("order_by") or "relevance"
     request = replace(request, query=query, order_by=order_by)
     hits, held = _find_ranking(
         library,
         store,
-        {"request": repr(request), "user": user, "session": session.id if session else ""},
+        {
+            "request": repr(request),
+            "user": user,
+            "session": session.id if session else "",
+            "collections": library.list_collections(user),  # one that is withdrawn is not shown on
+        },
         options.offset,
         lambda: sort_recent(rank(request)) if order_by == "recent" else rank(request),
         session if dedupe else None,
@@ -158,7 +163,7 @@ def rank_sources(
     library: Library, request: KnowledgeRequest, work: Work, notes: list[str]
 ) -> list[list[KnowledgeHit]]:
     """The hits in each of the request's sources, best first, and `notes` on them."""
-    store = library.of(work.caller.user)
+    store = library.seen_by(work.caller.user)
     search = KnowledgeSearch(store, read_knowledge_query(request.query), library.models)
     rankings, asked = [], read_asked(request.query, library.now_ms())
     for source in SOURCES:
@@ -185,7 +190,7 @@ def read_entry(
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
     if session and session.recent and not options.query:
         options = replace(options, query=session.recent[0])
-    found = get_entry(library.of(work.caller.user), source, id, options)
+    found = get_entry(library.seen_by(work.caller.user), source, id, options)
     return replace(found, snippet_length=options.snippet_length)
 
 
@@ -203,7 +208,7 @@ def read_conversation(
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
     if options.mode != "full":
         return read_entry(library, "chats", id, retrieval, work, session)
-    store = library.of(work.caller.user)
+    store = library.seen_by(work.caller.user)
     entry = find_entry(store, "chats", id, pieces=False)
     first = options.offset or (page - 1) * page_size
     found = read_messages(store, entry, first, page_size, options, page)
@@ -221,7 +226,7 @@ def read_transcript(
 ) -> tuple[str | Segments, int | None]:
     """As much of what is said in a recording as the options ask for."""
     session = library.open_session(work.caller, None)
-    found = find_entry(library.of(work.caller.user), "media", id)
+    found = find_entry(library.seen_by(work.caller.user), "media", id)
     wanted = read_retrieval(options, list_preferences(session, work), "full")
     return write_transcript(found, form, wanted, timestamps=timestamps)
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from sonde.policy.deny_list import DeniedNames, can_allow
+from sonde.policy.deny_list import HASHES, TEST_PATH, DeniedNames, can_allow
 from sonde.text.globs import (
     Glob,
     clean_path,
@@ -108,6 +108,8 @@ class Gate:
             folded = spelling.casefold()
             secret = self._secret[folder]
             found = secret.find(folded) if folder else secret.find_copied(folded)
+            if found == HASHES and TEST_PATH.search(path):
+                found = None
             if not found and not secrets_only:
                 found = self._plain[folder].find(folded if self.rules.folds_case else spelling)
             if found and not (can_allow("denied", found) and self.allows(path, folder=folder)):

@@ -66,6 +66,14 @@ _SAMPLE = re.compile(
 )
 """Samples of settings, which name the variables and hold no values."""
 
+TEST_PATH = re.compile(
+    r"(?:^|/)(?i:(?:[^/]*[._-])?(?:tests?|specs?|testing|fixtures?|testdata|__tests__))/"
+    r"|(?:^|/)(?i:test_[^/]*|conftest|(?:[^/]*[._-])?(?:tests?|spec))\.\w+$"
+    r"|[a-z0-9](?:Tests?|Spec)(?:\.\w+$|/)"
+)
+"""Files of tests, where hashes, and random values beside a name, are made up. Keys and tokens
+still count."""
+HASHES = ".htpasswd (more secrets)"  # of passwords; in the files of tests the content decides
 _CAN_ALLOW = ("(vendored code)", "(more secrets)")  # rows beyond the specification
 
 # Extensions of files that are never text, to save opening them. Content decides the rest.

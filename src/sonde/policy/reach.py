@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from sonde.errors import OutsideRoots
@@ -55,7 +56,9 @@ class Reach:
         `way_down` also lets through what lies below a project that is. The message is the same
         whether the path exists or not.
         """
-        if not any(map(self.admits, (path, *path.parents) if way_down else (path,))):
+        # only folders that exist can be projects; a path of thousands of names is looked at once
+        above = takewhile(os.path.isdir, reversed(path.parents)) if way_down else ()
+        if not any(map(self.admits, (path, *above))):
             raise self.make_refusal("Run `sonde index` in it once, or add it to")
 
     def make_refusal(self, advice: str) -> OutsideRoots:

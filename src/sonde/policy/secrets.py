@@ -13,6 +13,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
+from sonde.policy.deny_list import TEST_PATH
 from sonde.policy.secret_shapes import KEYS, NAMED, PASSWORDS, RESTS, TOKENS
 
 SECRETS_VERSION = 1  # grows when the same text gives another verdict, so that it is read again
@@ -37,12 +38,6 @@ public repositories and on the generated kinds, see benchmarks/secret_files.py."
 _MARKS = frozenset(("PuTTY private key", "Ansible vault"))  # a secret by how the file begins
 _SET_MEMORY_BYTES = 1 << 24  # for the automaton; with half of it, it is built more than once
 
-_TEST_PATH = re.compile(
-    r"(?:^|/)(?i:(?:[^/]*[._-])?(?:tests?|specs?|testing|fixtures?|testdata|__tests__))/"
-    r"|(?:^|/)(?i:test_[^/]*|conftest|(?:[^/]*[._-])?(?:tests?|spec))\.\w+$"
-    r"|[a-z0-9](?:Tests?|Spec)(?:\.\w+$|/)"
-)
-"""Files of tests, where random values beside a name are made up. Keys and tokens still count."""
 _EXAMPLE = re.compile(r"(?i)example|sample|placeholder|redacted|changeme|dummy")
 _ROWS = "01234567890 abcdefghijklmnopqrstuvwxyz qwertyuiop"
 _RUNS = {
@@ -120,7 +115,7 @@ def _find_shapes(data: bytes) -> list[_Shape]:
 def _find_values(shape: _Shape, data: bytes, path: str) -> Iterator[tuple[Any, int]]:
     """The matches of a shape that are secrets, and the group of each that is the value."""
     is_guess = shape.family in ("named", "password")
-    if is_guess and path and _TEST_PATH.search(path):
+    if is_guess and path and TEST_PATH.search(path):
         return
     for match in _compile(shape.regex).finditer(data):
         group = next(number for number, part in enumerate(match.groups(), 1) if part)

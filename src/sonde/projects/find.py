@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from sonde.policy.roots import detect_root
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import JobRecord
 from sonde.runtime.work import Work, WriterLock
+from sonde.searching.query_language import QueryCondition, fits_project
 from sonde.stores.files import read_json
 from sonde.stores.records import has_index, load_metadata, project_folder, save_metadata
 
@@ -162,6 +164,25 @@ def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project
             log.warning("%s is left out: %s", root, error)
     if not found:
         raise IndexNotFound(f"No index under {workspace.home}/indexes/")
+    return found
+
+
+def projects_asked(
+    workspace: Workspace, project: str | None, conditions: Sequence[QueryCondition]
+) -> list[Project]:
+    """The projects that the conditions of a query name (`repo:`), else those in scope."""
+    named = [str(one) for one in conditions if one.field == "repo"]
+    if not named:
+        return projects_in_scope(workspace, project)
+    known = projects_in_scope(workspace, ALL)
+    found = [one for one in known if fits_project(conditions, str(one.root))]
+    if not found:
+        raise InvalidRequest(
+            f"{named} of {len(known)} projects",
+            user_message="No indexed project fits {named}.",
+            next_action="`sonde projects` lists those that are indexed.",
+            named=" ".join(named),
+        )
     return found
 
 

@@ -21,10 +21,11 @@ from sonde.projects.freshness import measure_coverage
 from sonde.projects.leader import IDLE_WORK_S, TICK_S, Leader, LeaderState, stat_config
 from sonde.projects.maintenance import IdleWork
 from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
-from sonde.projects.search import Request, rank_project
+from sonde.projects.search import rank_project
 from sonde.projects.update import follow_project, update_changed
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work, WriterLock
+from sonde.searching.request import Request
 from sonde.searching.search import QueryVectors
 from sonde.stores.files import read_json
 from sonde.stores.records import load_dirty

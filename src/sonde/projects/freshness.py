@@ -9,7 +9,6 @@ that finds nothing always looks.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -34,16 +33,17 @@ class KnownFiles(ProjectPart):
         self.candidates = LineCandidates()
         self.left: tuple[Collection[str], float] = ((), float("-inf"))
         """What an update could not bring in step, and when it is worth trying again."""
+        self._now = project.now
         self._in_step_at = float("-inf")
 
     def note(self, found: Coverage) -> None:
         """Remember a look at every file, if it found the index in step."""
         in_step = found.files and not found.differing
-        self._in_step_at = time.monotonic() if in_step else float("-inf")
+        self._in_step_at = self._now() if in_step else float("-inf")
 
     def is_in_step(self) -> bool:
         """Whether everything was in step moments ago."""
-        return time.monotonic() - self._in_step_at < _TRUSTED_S
+        return self._now() - self._in_step_at < _TRUSTED_S
 
     def close(self) -> None:
         """Forget the files; the next use looks at them again."""

@@ -21,6 +21,7 @@ from sonde.searching.filters import filter_paths, read_folder
 from sonde.searching.hits import find_changed, refresh_hit
 from sonde.searching.lines.candidates import CandidateFiles
 from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
+from sonde.searching.query_language import QueryCondition
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
 
@@ -149,6 +150,30 @@ def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit
             language=state.language,
             state=state,
         )
+
+
+def find_files_holding(
+    project: Project, conditions: Sequence[QueryCondition], work: Work
+) -> frozenset[str] | None:
+    """The files that hold every text that is asked for, and none that is not; None for any."""
+    held: frozenset[str] | None = None
+    for one in sorted(conditions, key=lambda one: one.negated):
+        if one.field not in ("text", "regex", "word"):
+            continue
+        is_word = one.field == "word"
+        scan = LineScan(
+            one.value, ignore_case=one.field != "regex", whole_word=is_word,
+            fixed_string=one.field != "regex",
+        )  # fmt: skip
+        lines = scan_project(project, scan, work, max_count=1, spans=False)
+        files = frozenset(text.path for text, _ in lines)
+        if not one.negated:
+            held = files if held is None else held & files
+        else:
+            stores = project.stores().values()
+            held = held if held is not None else frozenset().union(*(s.files() for s in stores))
+            held -= files
+    return held
 
 
 def find_line(hit: Hit, content: FileText | None) -> Hit:

@@ -56,6 +56,8 @@ class LiteralSearch:
     def find(self, query: str, question: Question) -> LiteralHits:
         """The hits that the query names or spells; none, and no others, for an unknown word."""
         reading, found = read_literally(query), LiteralHits()
+        if not query:  # nothing but conditions
+            return self._list_paths(lambda _path: True, "filter")
         kinds = {"path": self._find_path, "glob": self._find_glob, "regex": self._find_regex}
         if reading:
             with suppress(InvalidPattern):  # a glob of too many alternatives, too large a pattern

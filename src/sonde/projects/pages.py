@@ -21,7 +21,7 @@ from sonde.errors import (
 )
 from sonde.indexing.sources import Tree
 from sonde.paging.cursor import ResultSet
-from sonde.projects.find import ALL, find_project, projects_in_scope
+from sonde.projects.find import ALL, find_project, projects_asked, projects_in_scope
 from sonde.projects.lines import (
     LineScan,
     count_file_bytes,
@@ -33,11 +33,13 @@ from sonde.projects.lines import (
     trim_line,
 )
 from sonde.projects.project import Project, Workspace
-from sonde.projects.search import Request, rank_everywhere
-from sonde.ranking.question import Question, read_question
+from sonde.projects.search import rank_everywhere
+from sonde.ranking.question import Question
 from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
 from sonde.searching.lines.grep import Expression
+from sonde.searching.query_language import QueryCondition, compile_conditions
+from sonde.searching.request import Request, read_asked
 from sonde.types import FileText, Hit, ListedFile, Span, StoreCounts
 
 PageMode = Literal["semantic", "lexical", "hybrid", "regex"]
@@ -50,17 +52,9 @@ PAGE_SIZE, SNIPPET_CHARS = 50, 500
 _UNCUT = 1 << 30  # characters; no text has as many
 _MOST_COLUMNS = 10  # matches of one line whose columns are listed; a minified file has thousands
 _DEFAULTS: Mapping[str, object] = {
-    "project": None,
-    "path": None,
-    "include": (),
-    "exclude": (),
-    "language": None,
-    "threshold": None,
-    "tags": (),
-    "chunk_types": (),
-    "ignore_case": False,
-    "whole_word": False,
-    "fixed_string": False,
+    **dict.fromkeys(("project", "path", "language", "threshold")),
+    **dict.fromkeys(("include", "exclude", "tags", "chunk_types", "conditions"), ()),
+    **dict.fromkeys(("ignore_case", "whole_word", "fixed_string", "of_each_kind"), False),
 }
 """What a parameter that was not given stands for."""
 
@@ -83,6 +77,9 @@ class PageRequest:
     ignore_case: bool | None = None
     whole_word: bool | None = None
     fixed_string: bool | None = None
+    of_each_kind: bool | None = None
+    conditions: tuple[QueryCondition, ...] | None = None
+    """Besides those in the query; all of them where that is a regular expression."""
 
     @property
     def most_hits(self) -> int:
@@ -212,8 +209,9 @@ class MatchPage:
 
     @property
     def spans_projects(self) -> bool:
-        """Whether every project of this machine was searched."""
-        return self.ranking.request.project == ALL
+        """Whether several projects were searched, or every one of this machine."""
+        roots = {hit.project for hit in self.results.hits}
+        return self.ranking.request.project == ALL or len(roots) > 1
 
     @property
     def include_snippet(self) -> bool:
@@ -283,7 +281,7 @@ def open_match_page(
     if cursor or not is_regex:  # lines of a search that was just made are those of the files
         wanted = results.hits[offset : offset + view.size]
         changed = find_changed_hits(workspace, wanted, just_searched=not cursor)
-    question = None if is_regex else read_question(request.query)
+    question = None if is_regex else read_asked(request.query)
     expression = request.scan("").compile() if is_regex else None
     return MatchPage(workspace, results, offset, ranking, view, changed, question, expression)
 
@@ -309,8 +307,10 @@ def _find_chunks(
             tags=tuple(request.tags or ()),
             chunk_types=tuple(request.chunk_types or ()),
             whole=request.mode == "hybrid",
+            of_each_kind=bool(request.of_each_kind),
+            conditions=request.conditions or (),
         ),
-        read_question(request.query),
+        read_asked(request.query),
         work,
     )
     hits, least = found.hits, request.threshold
@@ -339,13 +339,17 @@ def _find_lines(
     project, under = _locate(workspace, request)
     scan = request.scan(under)
     scan.compile()  # refuse a wrong pattern before anything is walked
-    projects = (
-        projects_in_scope(workspace, ALL) if project == ALL else [find_project(workspace, project)]
-    )
+    conditions = request.conditions or ()
+    fits = compile_conditions(conditions)
+    is_named = project == ALL or any(one.field == "repo" for one in conditions)
+    projects = projects_asked(workspace, project, conditions) if is_named else []
+    projects = projects or [find_project(workspace, project)]
     hits: list[Hit] = []
     room = _MOST_LINE_CHARS
     is_capped = False
     for hit in chain.from_iterable(list_line_hits(found, scan, work) for found in projects):
+        if not fits(hit.path, hit.kind):
+            continue
         if len(hits) == request.most_hits or room < 0:
             is_capped = True
             break

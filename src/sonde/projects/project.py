@@ -175,6 +175,10 @@ class Project:
 
     # what is remembered of its use
 
+    def now(self) -> float:
+        """The time by its clock, which only measures durations."""
+        return self._clock()
+
     def note_search(self) -> None:
         """Note that it was searched just now."""
         self.last_search = self._clock()
@@ -249,6 +253,10 @@ class Project:
                 store.close()
             raise
         return opened
+
+    def open_part(self, name: str) -> ChunkStore:
+        """A store beside the index, in SQLite; the caller closes it."""
+        return self._open_store(self.folder / name, "sqlite", "docs")
 
     def set_aside(self) -> None:
         """Move the files of broken stores to `<name>.bak`; these start empty, whole ones stay."""
@@ -379,6 +387,8 @@ class Workspace:
     """Standing consent to index the project that a server is started in."""
     stays: bool
     """True in a server: background work may outlive the answer."""
+    editor: str = "none"
+    """The editor that pages open files in: a name, or an address with {path}."""
     fresh_s: tuple[float, float] = FRESH_S
     reach: Reach = Reach()  # noqa: RUF009 - frozen
     """What the caller may see; a server narrows it for each call."""

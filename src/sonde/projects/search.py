@@ -6,7 +6,6 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from sonde.errors import (
     Cancelled,
@@ -22,9 +21,14 @@ from sonde.projects.deep_vectors import (
     model_mismatch_note,
     schedule_deep_embedding,
 )
-from sonde.projects.find import ALL, projects_in_scope, require_index
+from sonde.projects.find import ALL, projects_asked, projects_in_scope, require_index
 from sonde.projects.freshness import find_stale_files, is_searchable
-from sonde.projects.lines import LineScan, find_changed_hits, present_hit
+from sonde.projects.lines import (
+    LineScan,
+    find_changed_hits,
+    find_files_holding,
+    present_hit,
+)
 from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
 from sonde.projects.project import Project, Workspace
 from sonde.projects.unindexed import NO_INDEX, index_best_files
@@ -35,62 +39,25 @@ from sonde.projects.update import (
     repairing_corruption,
 )
 from sonde.projects.views import Views, read_views, refresh_views
-from sonde.ranking.question import Question, read_question
+from sonde.ranking.question import Question
 from sonde.runtime.work import Work
-from sonde.searching.filters import narrow_store, split_view, wants_views
+from sonde.searching.filters import split_view
 from sonde.searching.hits import (
     explain_missing_words,
     explain_no_results,
 )
 from sonde.searching.modes import MODES, Ranked, fill_up
+from sonde.searching.query_language import fits_symbol
+from sonde.searching.request import Request, read_asked
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import Filter, Hit, Kind, Symbol
+from sonde.types import Hit, Symbol
 
 _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
 _RANKING_SLOTS = threading.BoundedSemaphore(4)
 """Rankings at a time: each takes tens of megabytes, and more of them only wait for each other."""
 _CANCEL_POLL_S = 0.1  # how often a search that waits for a slot looks whether its caller is gone
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One search; equal requests share a ranking."""
-
-    tool: str
-    query: str = ""
-    kinds: tuple[Kind, ...] = ("code", "docs")
-    top_k: int = 10
-    mode: str = "auto"
-    project: str | None = None
-    under: str = ""
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    language: str | None = None
-    tags: tuple[str, ...] = ()
-    chunk_types: tuple[str, ...] = ()
-    whole: bool = False
-    """Whether to fill up to `top_k` with chunks of files that were not weighed."""
-
-    @property
-    def of_views(self) -> bool:
-        """Whether to search views of files, not the files themselves."""
-        return wants_views(self.tags, self.chunk_types)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether to read the query in whatever way answers it; other modes say how."""
-        return self.mode in ("auto", "hybrid") and not self.of_views
-
-    def parameters(self) -> dict[str, object]:
-        """What a cursor is bound to."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    def given(self) -> dict[str, object]:
-        """What may be given with a cursor: the parameters that differ from their defaults."""
-        fields = self.__dataclass_fields__
-        return {k: value for k, value in self.parameters().items() if value != fields[k].default}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +96,9 @@ class SearchPage:
 
     @property
     def spans_projects(self) -> bool:
-        """Whether every project of this machine was searched."""
-        return bool(self.results.parameters["project"] == ALL)
+        """Whether several projects were searched, or every one of this machine."""
+        is_everywhere: bool = self.results.parameters["project"] == ALL
+        return is_everywhere or len({hit.project for hit in self.results.hits}) > 1
 
     def present(self, workspace: Workspace, hit: Hit, length: int) -> Hit:
         """The hit as its file is now, with at most `length` characters of text."""
@@ -144,7 +112,7 @@ def open_search_page(
     """The first page of a new search, or the page that a cursor points at."""
     if cursor:
         results, offset = workspace.results.resume(cursor, request.given())
-        question, ranking = read_question(str(results.parameters["query"])), Ranking(results.hits)
+        question, ranking = read_asked(str(results.parameters["query"])), Ranking(results.hits)
     else:
         if request.kinds == ("docs",) and request.project != ALL:
             (project,) = projects_in_scope(workspace, request.project)
@@ -152,7 +120,7 @@ def open_search_page(
                 raise DocsIndexNotFound(f"No docs index at {project.folder}/")
         if not request.query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
-        question = read_question(request.query[:_LONGEST_QUERY])
+        question = read_asked(request.query[:_LONGEST_QUERY])
         ranking = rank_everywhere(workspace, request, question, work)
         results, offset = workspace.results.freeze(request.parameters(), ranking.hits), 0
     changed = find_changed_hits(workspace, results.hits[offset:], just_searched=not cursor)
@@ -169,7 +137,8 @@ def rank_everywhere(
     freshness = "complete"
     failed: CatalogError | None = None
     is_final = False
-    projects = projects_in_scope(workspace, request.project)
+    request = request.read()
+    projects = projects_asked(workspace, request.project, request.conditions)
     if len(projects) == 1 and not is_searchable(projects[0]):
         return _rank_unindexed(workspace, projects[0], request, question, work)
     for project in projects:
@@ -206,7 +175,16 @@ def rank_everywhere(
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         notes.append(explain_missing_words(stores, question))
     note = "; ".join(filter(None, [*damage, *notes[:1]]))
-    return Ranking(hits[: request.top_k], freshness, note)
+    return Ranking(_take_best(hits, request), freshness, note)
+
+
+def _take_best(hits: list[Hit], request: Request) -> list[Hit]:
+    """The first hits of a ranking, as many as are asked for."""
+    if not request.of_each_kind:
+        return hits[: request.top_k]
+    kinds = {kind: [hit for hit in hits if hit.kind == kind] for kind in request.kinds}
+    kept = {id(hit) for found in kinds.values() for hit in found[: request.top_k]}
+    return [hit for hit in hits if id(hit) in kept]
 
 
 def _rank_unindexed(
@@ -250,12 +228,11 @@ def _explain_nothing(projects: Sequence[Project], request: Request, question: Qu
             for name in ("include", "exclude", "tags", "chunk_types")
             if (given := getattr(request, name))
         ),
+        *map(str, request.conditions),
     ]
     wheres = [
-        _narrow(
-            project.part(Views).store() if request.of_views else project.stores()[kind],
-            kind,
-            request,
+        request.narrow(
+            project.part(Views).store() if request.of_views else project.stores()[kind], kind
         )
         for project in projects
         for kind in request.kinds
@@ -276,9 +253,9 @@ def _rank_fresh(
     """The hits of a project, how much of it they cover, and how many vectors were left out."""
     with repairing_corruption(workspace, project):
         covered = refresh(workspace, project, work, follow=request.project != ALL)
+        request = replace(request, held=find_files_holding(project, request.conditions, work))
         literal = LiteralHits()
-        narrow = partial(_narrow, request=request)
-        literal_search = LiteralSearch(project, narrow, request.kinds, request.top_k, work)
+        literal_search = LiteralSearch(project, request.narrow, request.kinds, request.top_k, work)
 
         def rank() -> list[Hit]:
             nonlocal literal
@@ -288,7 +265,8 @@ def _rank_fresh(
                 literal = literal_search.find(request.query, question)
             if not literal.is_final:
                 ranked = rank_project(project, request, question, vectors, work)
-            return literal_search.lead(literal, ranked) if literal.hits else ranked
+            ranked = literal_search.lead(literal, ranked) if literal.hits else ranked
+            return [hit for hit in ranked if fits_symbol(request.conditions, hit.names)]
 
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
@@ -318,8 +296,9 @@ def rank_project(
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
+        work.check()
         store = project.part(Views).store() if request.of_views else project.stores()[kind]
-        where = _narrow(store, kind, request)
+        where = request.narrow(store, kind)
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, kind, probe) if probe else None
         generation = store.generation()
@@ -379,16 +358,3 @@ def _take_turn(work: Work) -> Iterator[None]:
         yield
     finally:
         _RANKING_SLOTS.release()
-
-
-def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
-    return narrow_store(
-        store,
-        kind,
-        under=request.under,
-        include=request.include,
-        exclude=request.exclude,
-        language=request.language,
-        tags=request.tags,
-        chunk_types=request.chunk_types,
-    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 from sonde.chunking.tags import fold_tag, tag_file
 from sonde.errors import OutsideRoots
+from sonde.searching.query_language import QueryCondition, compile_conditions
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.globs import compile_glob, compose
 from sonde.text.languages import find_language
@@ -75,13 +76,18 @@ def narrow_store(
     language: str | None = None,
     tags: Collection[str] = (),
     chunk_types: Collection[str] = (),
+    conditions: Sequence[QueryCondition] = (),
+    held: Collection[str] | None = None,
 ) -> Filter:
     """The filter for all conditions together; `store` holds views where the search needs them.
 
     Without a kind, it holds views in any case, and those of every kind pass.
     """
     views = kind is None or wants_views(tags, chunk_types)
-    if not (under or include or exclude or language or tags or chunk_types):
+    fits = compile_conditions(conditions)
+    if held is None and not (
+        under or include or exclude or language or tags or chunk_types or conditions
+    ):
         return Filter()
     states = store.files()
     named = store.tags() if tags else {}
@@ -92,6 +98,8 @@ def narrow_store(
         type_, file = split_view(path) if views else ("", path)
         if (
             (spoken is None or state.language == spoken)
+            and (held is None or file in held)
+            and (not conditions or fits(file, state.kind))
             and (not views or kind in (None, state.kind))
             and (not chunk_types or type_ in chunk_types)
             and not (

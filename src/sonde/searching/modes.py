@@ -20,7 +20,7 @@ from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_share, choose_weights
 from sonde.searching.likelihood import weigh_docs
 from sonde.searching.passages import group_passages
-from sonde.searching.search import Search, defines_name, gather_evidence
+from sonde.searching.search import QueryVector, Search, defines_name, gather_evidence
 from sonde.types import Chunk, Scored, Span, Symbol
 
 _FILES = 15  # the best files, whose order the deeper model may change
@@ -28,6 +28,7 @@ _FRESH_FILES = 3  # where vectors are missing: more files gain nothing (docs/qua
 _LEAST_FILES = 3  # to order two alone is as often wrong as right
 _CHUNKS = 2  # of each file; one says nothing more than the static model does
 _SLOWER = 8.0  # passages of one file against a query: how much longer they take, at first a guess
+_RANK_OFFSET = 60  # of reciprocal rank fusion, as published; the order hardly depends on it
 _SNIPPET = 350  # characters of a passage embedded now: a third of the time, and as good
 
 
@@ -248,11 +249,30 @@ def rank_semantic(search: Search, question: Question) -> list[Ranked]:
     probe = search.probe
     if probe is None:
         return rank_lexical(search, question)  # no model can embed it; a note says so
+    return _rank_scored(search, _find_nearest(search, probe), "cosine")
+
+
+def _find_nearest(search: Search, probe: QueryVector) -> list[Scored]:
     model, vector = probe.model, probe.vector if probe.report is None else probe.report
     if search.deep and search.deep.is_complete:
         model, vector = search.deep.model, search.deep.vector
-    scored = search.store.dense(model, vector, 2 * search.limit, search.where)
-    return _rank_scored(search, scored, "cosine")
+    return search.store.dense(model, vector, 2 * search.limit, search.where)
+
+
+def rank_related(search: Search, question: Question) -> list[Ranked]:
+    """Chunks near in words and in meaning, by reciprocal rank: for a text that asks nothing."""
+    terms = question.report.terms if question.report else question.terms
+    lexical = search.store.lexical(terms, 2 * search.limit, search.where)
+    nearest = _find_nearest(search, search.probe) if search.probe else []
+    scores: dict[int, float] = {}
+    for ranking in filter(None, (lexical, nearest)):
+        for place, item in enumerate(ranking):
+            scores[item.id] = scores.get(item.id, 0.0) + _RANK_OFFSET / (_RANK_OFFSET + place) / 2
+    # ranks in a small store say little: the cosine makes code and docs comparable
+    cosines = {item.id: max(item.score, 0.0) for item in nearest}
+    least = min(cosines.values(), default=1.0)
+    scored = [Scored(id_, score * cosines.get(id_, least)) for id_, score in scores.items()]
+    return _rank_scored(search, scored, "fused")
 
 
 def _rank_scored(search: Search, scored: Sequence[Scored], score_type: str) -> list[Ranked]:
@@ -268,4 +288,5 @@ MODES: Mapping[str, Callable[[Search, Question], list[Ranked]]] = {
     "hybrid": rank_hybrid,
     "semantic": rank_semantic,
     "lexical": rank_lexical,
+    "related": rank_related,
 }

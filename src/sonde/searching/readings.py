@@ -47,6 +47,8 @@ def read_literally(query: str) -> Reading | None:
     text = query.strip()
     if not text or len(text) > _LONGEST:
         return None
+    if _SLASHED.fullmatch(text):
+        return _read_regex(text) or _read_place(text)
     return _read_place(text) or _read_glob(text) or _read_regex(text) or _read_text(text)
 
 
@@ -133,7 +135,12 @@ _ASKING = frozenset("how what where why which who when does can should is are".s
 _PROSE = (STOP_WORDS | {"regex", "regexp", "the", "mean"}) - _KEYWORDS
 
 
+_SLASHED = re.compile(r"/((?:[^/\\\n]|\\.)+)/")
+
+
 def _read_regex(text: str) -> Reading | None:
+    if (slashed := _SLASHED.fullmatch(text)) and re.search(r"[\\\[(*+?^$|.{]", slashed[1]):
+        return Reading("regex", slashed[1], is_certain=True)
     if "\n" in text or len(text) > _LONGEST_PATTERN or not _REGEX.search(text):
         return None
     # code that holds an expression as a string is code, a sentence about one is a question

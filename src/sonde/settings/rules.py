@@ -54,6 +54,7 @@ class Settings:
     file_roots: tuple[str, ...] = ()
     assume_yes: bool = False
     auto_index: bool = False
+    editor: str = "vscode"
     log_level: LogLevel = "warning"
     host: str = "127.0.0.1"
     port: int = 8420
@@ -214,7 +215,7 @@ RULES: dict[str, Rule] = {
         "How code is cut: 'syntax' (whole definitions) or 'recursive' (fixed size). "
         "Default: 'syntax'."),
     "store": _choice("store", StoreName,
-        "Where chunks are kept: 'sqlite' or 'lance' (pip install 'sonde[lance]'). "
+        "Where chunks are kept: 'sqlite' or 'lance' (the extra `lance`). "
         "Default: 'sqlite'."),
     "embedding": _choice("embedding", Embedding,
         "'auto' (static at once, deep when idle), 'static', 'deep', 'local' (as auto, with the "
@@ -241,6 +242,10 @@ RULES: dict[str, Rule] = {
     "auto_index": _flag("autoIndex",
         "If true, the project that a server is started in is indexed without asking, unless it is "
         "very large. Default: false."),
+    "editor": _text("editor", "an editor, 'none', or an address with {path}",
+        r"vscode|cursor|jetbrains|zed|none|[a-z][a-z0-9+.-]{1,30}:[^\s{}]*(\{(path|line)\}[^\s{}]*){1,2}",
+        "Editor that the page of a file opens: 'vscode', 'cursor', 'jetbrains', 'zed', 'none', or "
+        "an address such as 'subl://open?file={path}&line={line}'. Default: 'vscode'."),
     "log_level": _choice("logLevel", LogLevel,
         "How much is logged: 'debug', 'info', 'warning' or 'error'. Default: 'warning'."),
     "host": _text("host", "a host name or address", r"[\w.:-]{1,253}",
@@ -273,7 +278,7 @@ RULES: dict[str, Rule] = {
     "knowledge_store": _text("knowledgeStore", "'sqlite' or postgresql://USER@HOST/DATABASE",
         r"sqlite|postgres(ql)?://\S{1,1000}",
         "Where personal knowledge is kept: 'sqlite', or the address of a PostgreSQL database that "
-        "several servers share (pip install 'sonde[postgres]'). Default: 'sqlite'."),
+        "several servers share (the extra `postgres`). Default: 'sqlite'."),
     "chunks_dir": _text("chunksDir", "the path of a folder", r"[^\0]{1,4096}",
         "Folder of a project's chunk files, which `cortex_search` searches in place. "
         "Default: '.cortex/chunks'."),

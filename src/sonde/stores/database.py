@@ -120,7 +120,8 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise IndexBusy(f"{path}: {error}") from error
     except (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError) as error:
         raise StorageUnusable(f"{path}: {error}") from error
-    except (apsw.CantOpenError, apsw.IOError) as error:
+    except (apsw.CantOpenError, apsw.IOError, apsw.ProtocolError) as error:
+        # the last: the file that readers of a log share could not be made in several tries
         raise report_unusable(path, str(error)) from error
     except apsw.NoMemError as error:
         raise MemoryError(str(error)) from error

@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from sonde.errors import DiskFull, IndexTooNew, PermissionDenied, SondeError, StorageUnusable
 from sonde.runtime.private import make_folder
@@ -91,26 +91,33 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file atomically: readers see the old one or the new one."""
     with translate_os_errors(path):
         make_folder(path.parent)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-        try:
-            with temporary.open("x", encoding="utf-8", newline="\n") as file:
-                if os.name != "nt":
-                    os.fchmod(file.fileno(), 0o600)
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-        # the rename is durable only then, on systems that can open a folder
+        with replace_file(path) as file:
+            file.write(text)
+
+
+@contextlib.contextmanager
+def replace_file(path: Path) -> Iterator[TextIO]:
+    """A text file to write, which takes the place of `path` once it is complete and on the disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            if os.name != "nt":
+                os.fchmod(file.fileno(), 0o600)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
         with contextlib.suppress(OSError):
-            descriptor = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            temporary.unlink(missing_ok=True)
+        raise
+    # the rename is durable only then, on systems that can open a folder
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:

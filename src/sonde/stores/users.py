@@ -21,12 +21,13 @@ from sonde.runtime.work import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 from sonde.types import LOCAL
 
-Gift = Literal["fileRoots", "projects"]
-"""What an operator gives: folders to index, scan and read, and projects to search and read."""
+Gift = Literal["fileRoots", "projects", "knowledge"]
+"""What an operator gives: folders to index, scan and read, projects to search and read, and
+collections of knowledge, each by the name of the user whose it is."""
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 EVERYONE = "all"
 """In place of a user: whatever is given to it is given to every user."""
-_FORMAT = 2  # of the file of keys; since 2 it also says what users were given
+_FORMAT = 3  # of the file of keys; since 2 it says what users were given, since 3 knowledge too
 _POLL_S = 0.02  # another process holds the lock for a few milliseconds
 _SIGNING_KEY_BYTES = 32  # as many as the digest of HMAC-SHA256
 
@@ -91,35 +92,35 @@ class Users:
             self._save([replace(k, revoked_at=now) if k in ended else k for k in self._keys])
             return len(ended)
 
-    def give(self, kind: Gift, user: str, folder: Path) -> None:
-        """Give a user, or `all`, a folder to index, scan and read, or a project to search."""
+    def give(self, kind: Gift, user: str, what: Path | str) -> None:
+        """Give something to a user, or to `all`."""
         _check_name(user)
         with self._locked():
             places = self._given.setdefault(kind, {}).setdefault(user, [])
-            if str(folder) not in places:
-                places.append(str(folder))
+            if str(what) not in places:
+                places.append(str(what))
             self._save(self._keys)
 
-    def withdraw(self, user: str, folder: Path) -> int:
-        """Take back a folder or a project. Returns in how many ways it was given."""
+    def withdraw(self, user: str, what: Path | str) -> int:
+        """Take something back. Returns in how many ways it was given."""
         with self._locked():
             holders = [given[user] for given in self._given.values() if user in given]
-            ended = [places for places in holders if str(folder) in places]
+            ended = [places for places in holders if str(what) in places]
             for places in ended:
-                places.remove(str(folder))
+                places.remove(str(what))
             self._save(self._keys)
             return len(ended)
 
-    def list_given(self, kind: Gift, user: str) -> tuple[Path, ...]:
+    def list_given(self, kind: Gift, user: str) -> tuple[str, ...]:
         """What was given to a user, by name or to all."""
         self._refresh()
         given = self._given.get(kind, {})
-        return tuple(Path(text) for name in (user, EVERYONE) for text in given.get(name, ()))
+        return tuple(text for name in (user, EVERYONE) for text in given.get(name, ()))
 
-    def list_all_given(self, kind: Gift) -> dict[str, tuple[Path, ...]]:
+    def list_all_given(self, kind: Gift) -> dict[str, tuple[str, ...]]:
         """User -> what was given to it by name."""
         self._refresh()
-        return {user: tuple(map(Path, each)) for user, each in self._given.get(kind, {}).items()}
+        return {user: tuple(each) for user, each in self._given.get(kind, {}).items()}
 
     def make_own_key(self, signing_key: bytes) -> str:
         """The key of the installation itself, for its operator; another once `local` is revoked."""

@@ -67,7 +67,8 @@ def join_parts(text: str, spans: Sequence[TextSpan]) -> list[TextSpan]:
         if joined and text[joined[-1][1] : start].strip("_") == "":
             start = joined.pop()[0]
         joined.append((start, end))
-    return joined
+    # a part of a name that is a word of grammar alone (`or` of `get_or_create`) says nothing
+    return [(start, end) for start, end in joined if text[start:end].lower() not in _GRAMMAR]
 
 
 def _fold(word: str) -> str:

@@ -32,7 +32,7 @@ def _join_tables() -> tuple[tuple[Tool, ...], tuple[Route, ...]]:
     from sonde.tools import code, disk, index, knowledge, pages, research, sets
 
     tools = (
-        *(*code.TOOLS, *pages.TOOLS, *code.CONTEXT_TOOLS),
+        *(*code.TOOLS, *pages.TOOLS, *code.CONTEXT_TOOLS, *code.MODE_TOOLS),
         *(*index.TOOLS, *disk.TOOLS, *index.JOB_TOOLS, *disk.NODE_TOOLS),
         *(*sets.TOOLS, *disk.SESSION_TOOLS),
         *(*knowledge.TOOLS, *research.TOOLS),

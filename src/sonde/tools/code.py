@@ -16,7 +16,7 @@ from sonde.projects.find import find_project, readable_project
 from sonde.projects.freshness import list_current_paths
 from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.search import Request, open_search_page
+from sonde.projects.searches.related import open_page
 from sonde.projects.update import repairing_corruption
 from sonde.projects.views import ContextRanking, find_context
 from sonde.runtime.work import Work
@@ -28,6 +28,7 @@ from sonde.searching.contexts import (
     SearchResult,
 )
 from sonde.searching.filters import match_paths, read_folder
+from sonde.searching.request import Request
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam, TagsParam, TokensParam, TypesParam
 from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
@@ -40,7 +41,7 @@ MAX_COMPLETED_PATHS = 101
 _SHORTEST_CHUNK = 200
 """Characters of text that a chunk keeps, however small the budget."""
 
-Mode = Literal["auto", "hybrid", "semantic", "lexical"]
+Mode = Literal["auto", "hybrid", "semantic", "lexical", "related", "history"]
 ProjectsParam = Annotated[
     str | None, Param("Folder of the project, or 'all'; default: here", max_length=4096)
 ]
@@ -62,7 +63,7 @@ def _declare_search(kind: Kind, about: str) -> Callable[..., SearchAnswer]:
     def search(
         app: App,
         query: str = "",
-        top_k: Annotated[int, Param("Number of results to return", minimum=1, maximum=50)] = 10,
+        top_k: Annotated[int, Param("Number of results", minimum=1, maximum=50)] = 10,
         project: ProjectsParam = None,
         path: Annotated[str | None, Param("Only below this folder", max_length=4096)] = None,
         mode: Annotated[Mode, Param("How to search", terse=True, default="auto")] = "auto",
@@ -92,13 +93,47 @@ search_code = _declare_search("code", "The question or code concept to search fo
 search_docs = _declare_search("docs", "The question or topic to search for in documentation")
 
 
+def _declare_mode(name: str, mode: Mode, about: str) -> Callable[..., SearchAnswer]:
+    """The verb for one mode over code and docs alike."""
+
+    def search(
+        app: App,
+        query: str = "",
+        top_k: Annotated[int, Param("Number of results", minimum=1, maximum=50)] = 10,
+        project: ProjectsParam = None,
+        path: Annotated[str | None, Param("Only below this folder", max_length=4096)] = None,
+        max_tokens: TokensParam = None,
+        cursor: Annotated[
+            str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000)
+        ] = None,
+        *,
+        work: Work,
+    ) -> SearchAnswer:
+        kinds: tuple[Kind, ...] = ("code", "docs")
+        request = Request(name, query, kinds, top_k, mode, project, read_folder(path))
+        budget = max_tokens or app.workspace.max_tokens
+        return _answer(app, request, work, budget, cursor, explain=False)
+
+    search.__name__ = name
+    search.__annotations__["query"] = Annotated[str, Param(about, max_length=100_000)]
+    return search
+
+
+find_related = _declare_mode(
+    "find_related", "related", "A place such as `cart.py:120`, or a passage of code or text"
+)
+search_history = _declare_mode(
+    "search_history", "history", "What a commit did or why, in any words"
+)
+
+
 def _answer(
     app: App, request: Request, work: Work, budget: int, cursor: str | None, *, explain: bool
 ) -> SearchAnswer:
     """One page of a search as documented, cut to its budget."""
     began = time.perf_counter()
     workspace = app.workspace
-    page = open_search_page(workspace, request, work, cursor)
+    page = open_page(workspace, request, work, cursor)
     trust = {"freshness": page.freshness, "note": page.note}
     if page.hits:
         trust["scoreType"] = page.hits[0].score_type
@@ -287,9 +322,10 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         search_code,
         "Search code",
-        "Search your codebase for relevant code by question, words, symbol, path:line, regex, "
-        "glob or error message. "
-        "Prefer search_docs for prose and search_by_path for file names.",
+        "Search code by question, words, symbol, path:line, regex, "
+        "glob or error message; lang:go file:src -not. "
+        "Prefer search_docs for prose and search_by_path for file names. "
+        "Modes: related (to a path:line), history (commits).",
         hint="TIP: Prefer this over reading full files when looking for specific functions, "
         "patterns, or implementations.",
         always_load=True,
@@ -305,8 +341,23 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         search_by_path,
         "Search by path",
-        "Find files whose path matches a glob pattern. "
-        "Prefer search_code when you do not know the name.",
+        "Find files whose path matches a glob. Prefer search_code when the name is unknown.",
+    ),
+)
+MODE_TOOLS = (
+    _declare(
+        find_related,
+        "Find related",
+        "Definitions and sections nearest in words and meaning to a place or a passage, without "
+        "itself. The same as mode `related` of search_code, over code and docs.",
+        listed=False,
+    ),
+    _declare(
+        search_history,
+        "Search history",
+        "Commits by their messages and paths, in words and in meaning. "
+        "The same as mode `history` of search_code.",
+        listed=False,
     ),
 )
 CONTEXT_TOOLS = (
@@ -321,6 +372,8 @@ CONTEXT_TOOLS = (
 ROUTES: tuple[Route, ...] = (
     Route("search/code", search_code, "The best answers in code to a question"),
     Route("search/docs", search_docs, "The best answers in documentation to a question"),
+    Route("search/related", find_related, "What is near to a place or a passage"),
+    Route("search/history", search_history, "Commits by what they did and why"),
     Route("search/paths", search_by_path, "Files whose path matches a glob"),
 )
 FILE_ROUTES: tuple[Route, ...] = (

@@ -225,7 +225,7 @@ class TypesAnswer(TypedDict):
 
 def list_media_types(app: App, *, work: Work) -> TypesAnswer:
     """The kinds of media that this user has."""
-    store = app.knowledge.of(work.caller.user)
+    store = app.knowledge.seen_by(work.caller.user)
     return {"types": store.list_media_types(), "suggested": list(MEDIA_TYPES)}
 
 

@@ -263,19 +263,18 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         semantic_search,
         "Semantic search",
-        "Page through semantically similar code and docs. "
-        "Prefer search_code for the few best answers.",
+        "Page through semantically similar code and docs. Prefer search_code for the best few.",
     ),
     _declare(
         regex_search,
         "Regex search",
         "Page through lines that match a regular expression; needs no index. "
-        "Prefer search_code when the exact text is unknown.",
+        "Prefer search_code when the text is unknown.",
     ),
     _declare(
         hybrid_search,
         "Hybrid search",
-        "Page through code and docs by meaning, words and names together, filtered as in "
+        "Page through code and docs by meaning, words and names, filtered as in "
         "semantic_search. Prefer regex_search for exact text.",
         shown=_SHOWN,
     ),
@@ -283,7 +282,7 @@ TOOLS: tuple[Tool, ...] = (
         lexical_search,
         "Lexical search",
         "Page through code and docs that hold the words, filtered as in semantic_search. "
-        "Prefer semantic_search when the wording is unknown.",
+        "Prefer semantic_search when they are unknown.",
         shown=_SHOWN,
     ),
 )

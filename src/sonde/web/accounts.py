@@ -122,6 +122,11 @@ class BrowserSessions:
             self._tokens.move_to_end(name)
             return token
 
+    def end(self, name: str) -> None:
+        """Sign a browser out."""
+        with self._lock:
+            self._tokens.pop(name, None)
+
     def redeem(self, code: str, tokens: Tokens) -> str:
         """The name of a session that a code opens; empty if it was used or is not valid."""
         if not isinstance(tokens, Keyring) or not tokens.signing_key:

@@ -37,7 +37,10 @@ BODY_TIMEOUT_S = 30.0
 WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST = 0.5, 10
 """Wrong tokens per address: enough for typing errors, far too few for guessing."""
 LOGIN = "/login"
-OPEN_PATHS = frozenset({"/healthz", LOGIN, "/static/page.css", "/static/icon.svg"})
+LOGOUT = "/logout"
+OPEN_PATHS = frozenset(
+    {"/healthz", LOGIN, "/static/tokens.css", "/static/page.css", "/static/icon.svg"}
+)
 """Served without a token: they hold no data of any user."""
 
 _ANONYMOUS = "anonymous"
@@ -188,7 +191,7 @@ class Guard:
         if _is_login(scope) and (wait := self._failures.wait_for(address)):
             raise errors.TooManyRequests(f"wrong tokens from {address}", seconds=wait)
         token = _read_token(headers)
-        kept = "" if token else self._access.browsers.find_token(_read_cookie(headers, host))
+        kept = "" if token else self._access.browsers.find_token(read_cookie(headers, host))
         user = tokens.find_user(token or kept) if token or kept else None
         if user is not None:
             return user, bool(kept)
@@ -243,7 +246,7 @@ def name_cookie(host: str) -> str:
     return f"sonde_{port}" if port.isdecimal() else "sonde"
 
 
-def _read_cookie(headers: Headers, host: str) -> str:
+def read_cookie(headers: Headers, host: str) -> str:
     """The session that a browser names."""
     try:
         cookies: Mapping[str, object] = SimpleCookie(headers.get("cookie", ""))

@@ -1,5 +1,4 @@
-"""The installation: `sonde config` shows its settings, `sonde users` keeps the keys of its server,
-`sonde doctor` checks it and reports problems."""
+"""The installation: `sonde config` shows its settings, `sonde doctor` reports its problems."""
 
 from __future__ import annotations
 
@@ -12,18 +11,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import get_args
 
-from sonde.cli.parse import FAILED, FOUND, NOTHING
+from sonde.cli.parse import FAILED, FOUND
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, display_width, escape_controls
-from sonde.errors import IndexBusy, IndexNotFound, InvalidRequest, ProjectNotDetected, SondeError
+from sonde.errors import IndexBusy, IndexNotFound, ProjectNotDetected, SondeError
 from sonde.policy.roots import MARKERS
 from sonde.runtime.logs import LOG_FILE
 from sonde.settings import RULES, Settings, apply_project_config
-from sonde.stores.users import Gift, Users, load_signing_key
-from sonde.text.formats import count_of, format_bytes, show_time
-from sonde.types import LOCAL, Json
+from sonde.text.formats import format_bytes
+from sonde.types import Json
 
 _VALUE_COLUMNS = 32  # longer values push their source to the right
 _MIN_FREE_BYTES = 200 * 1024 * 1024  # for the index of a large project while it is rewritten
@@ -117,95 +114,6 @@ def _edit(session: Session, project: Path | None) -> int:
         session.note("edit this file; the next command reads it")
         return FOUND
     return subprocess.run([*shlex.split(editor), str(project)], check=False).returncode
-
-
-def run_users(session: Session) -> int:
-    """Create a key, list all, or revoke those of a user; give a user folders and projects."""
-    users = Users(session.settings.home / "users.json")
-    action, name = session.args.action, session.args.name
-    if action == "list":
-        return _list(session, users)
-    if action in ("key", "link"):
-        return _show_own_key(session, users, action)
-    if not name:
-        raise InvalidRequest(
-            f"users {action} without a name",
-            user_message="Whom? Name a user.",
-            next_action=f"Run `sonde users {action} NAME`.",
-        )
-    if action == "add":
-        key, secret = users.add_key(name)
-        session.print_answer({"user": key.user, "id": key.id, "key": secret}, [secret])
-        if not session.args.json:
-            session.note(f"The key of {name}; it is shown this once. Send it as a bearer token.")
-        return FOUND
-    if action != "revoke":
-        return _give(session, users, action, name)
-    ended = users.revoke(name)
-    line = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
-    session.print_done({"revoked": ended}, line)
-    return FOUND
-
-
-def _show_own_key(session: Session, users: Users, action: str) -> int:
-    """Print the key of this installation, or a link that signs a browser in with it."""
-    from sonde.web.accounts import make_login_code
-
-    settings = session.settings
-    signing_key = load_signing_key(settings.home)
-    if action == "key":
-        key = users.make_own_key(signing_key)
-        session.print_answer({"user": LOCAL, "key": key}, [key])
-        return FOUND
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = settings.public_url.rstrip("/") or f"http://{host}:{settings.port}"
-    link = f"{address}/login?code={make_login_code(signing_key)}"
-    session.print_answer({"link": link}, [link])
-    if not session.args.json:
-        session.note("It signs one browser in, once, within 10 minutes, while `sonde serve` runs.")
-    return FOUND
-
-
-def _give(session: Session, users: Users, action: str, name: str) -> int:
-    """Give a user a folder or a project, or take it back."""
-    text = session.args.folder
-    folder = Path(text).expanduser().resolve() if text else None
-    if folder is None or (action != "withdraw" and not folder.is_dir()):
-        raise InvalidRequest(
-            f"users {action} {name} {text!r}",
-            user_message="Which folder? Name one that exists.",
-            next_action=f"Run `sonde users {action} {name} FOLDER`.",
-        )
-    row = {"user": name, "folder": str(folder)}
-    if action == "withdraw":
-        ended = users.withdraw(name, folder)
-        done = f"{folder} withdrawn from {name}" if ended else f"{name} was not given {folder}"
-        session.print_done(row | {"withdrawn": ended}, done)
-        return FOUND if ended else NOTHING
-    kind: Gift = "fileRoots" if action == "allow" else "projects"
-    users.give(kind, name, folder)
-    may = "index, scan and read what is below" if action == "allow" else "search and read"
-    session.print_done(row | {"given": kind}, f"{name} may {may} {folder}")
-    return FOUND
-
-
-def _list(session: Session, users: Users) -> int:
-    rows, lines = [], []
-    for key in users.list_keys():
-        created, revoked = show_time(key.created_at), show_time(key.revoked_at)
-        rows.append({"user": key.user, "id": key.id, "created": created, "revoked": revoked})
-        state = f"revoked {revoked}" if revoked else f"since {created}"
-        lines.append(escape_controls(f"{key.user}  {key.id}  {state}"))
-    given = {kind: users.list_all_given(kind) for kind in get_args(Gift)}
-    for kind, holders in given.items():
-        for user, places in holders.items():
-            label = "may use" if kind == "fileRoots" else "sees"
-            lines += [escape_controls(f"{user}  {label}  {place}") for place in places]
-    shown = {k: {u: [*map(str, p)] for u, p in each.items()} for k, each in given.items()}
-    session.print_answer({"keys": rows, **shown}, lines)
-    if not rows:
-        session.note("there are no keys yet; `sonde users add NAME` creates one")
-    return FOUND if rows else NOTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ def _get(session: Session) -> int:
             knowledge_get(session.app, source, key, options, work=Work(caller=session.caller))
         )
         return FOUND
-    entry = find_entry(session.app.knowledge.of(session.caller.user), source, key)
+    entry = find_entry(session.app.knowledge.seen_by(session.caller.user), source, key)
     session.print_lines([session.out.paint("bold", escape_controls(entry.title))])
     session.print_lines(escape_controls(line) for line in write_editable(entry).split("\n"))
     return FOUND
@@ -186,7 +186,9 @@ def _delete(session: Session) -> int:
     from sonde.knowledge.getting import find_entry
 
     source, key = _pointer(session)
-    entry = find_entry(session.app.knowledge.of(session.caller.user), source, key, pieces=False)
+    entry = find_entry(
+        session.app.knowledge.seen_by(session.caller.user), source, key, pieces=False
+    )
     with session.working() as work:
         answer = work.ask(f"Delete '{entry.title}' from {source} for good?")
     if not answer:

@@ -25,6 +25,8 @@ LEAD_LINES = 2  # shown above the first line with a match
 _HEAD_ENDS = (")", "]", "{")
 """How a line begins that ends the head of a definition, not the definition itself."""
 _MAX_LINES = 100_000  # without --limit: more than anybody reads, and still little memory
+_COMMIT_CHARS, _MESSAGE_LINES = 10, 6
+"""Of a commit: its id as git shortens it in a large repository; its reasons, and some paths."""
 _TERMINAL_TOKENS = 20_000
 """People scroll, so they get whole results; programs get the budget of the settings."""
 
@@ -342,3 +344,54 @@ def _render_lines(
             yield head + look.cut(text, spans or (), taken)
         else:
             yield head + text
+
+
+def run_related(session: Session) -> int:
+    """What is similar in words and meaning to a place or a passage."""
+    from sonde.tools.code import find_related
+
+    answer = _ask_near(session, find_related, " ".join(session.args.place))
+    look = Style(session.out, session.show_path, full=session.args.full)
+    return _finish_near(session, answer, render_search(answer, look, lambda _line: []))
+
+
+def run_history(session: Session) -> int:
+    """Commits by what they did and why."""
+    from sonde.tools.code import search_history
+
+    query = " ".join(session.args.query)
+    answer = _ask_near(session, search_history, query)
+    return _finish_near(session, answer, _render_commits(session, answer, find_query_words(query)))
+
+
+def _ask_near(session: Session, verb: Callable[..., SearchAnswer], query: str) -> SearchAnswer:
+    args = session.args
+    path = session.inside(args.path) if args.path else None
+    tokens = None if args.json else _TERMINAL_TOKENS
+    options = {"top_k": args.limit or 10, "path": path, "max_tokens": tokens}
+    with session.working() as work:
+        return verb(session.app, query, project=session.project, work=work, **options)
+
+
+def _finish_near(session: Session, answer: SearchAnswer, lines: Iterator[str]) -> int:
+    if session.args.json:
+        session.print_json(answer)
+    else:
+        session.print_lines(lines)
+        session.note(" · ".join(describe_search(answer)))
+    return FOUND if answer["results"] else NOTHING
+
+
+def _render_commits(session: Session, answer: SearchAnswer, find: Finder) -> Iterator[str]:
+    """Each commit: its id, day, author and subject, then its message and its paths."""
+    paint, mark = session.out.paint, session.out.mark
+    for row in answer["results"]:
+        when, *message = [escape_controls(line) for line in row["text"].splitlines()]
+        subject, *rest = message or [""]
+        head = f"{paint('path', row['path'][:_COMMIT_CHARS])}  {paint('dim', when)}"
+        yield f"{head}  {mark(subject, find(subject))}"
+        body = [line for line in rest if line.strip()]
+        shown = body if session.args.full else body[:_MESSAGE_LINES]
+        yield from (f"    {mark(line, find(line))}" for line in shown)
+        if hidden := len(body) - len(shown):
+            yield paint("dim", f"    ⋮ {count_of(hidden, 'more line')}")

@@ -49,9 +49,11 @@ def run_mcp(session: Session) -> int:
 
 def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
+    from sonde.agents.machine import Machine, find_launch
     from sonde.mcp.server import end_if_busy
     from sonde.stores.users import Users, load_signing_key
     from sonde.web.accounts import Keyring, load_tokens, make_login_code
+    from sonde.web.agent_setup import add_setup
     from sonde.web.application import build_application, check_access, serve_http
     from sonde.web.guard import Access
     from sonde.web.pages.table import PAGES
@@ -69,7 +71,9 @@ def run_serve(session: Session) -> int:
     access = replace(access, tokens=tokens, rate_limit=settings.rate_limit)
     check_access(access)
     open_app, listing = _open_later(session, base), _make_listing(settings)
-    app = build_application(open_app, listing, access, pages=PAGES, begin=_begin)
+    machine = Machine(Path.home(), session.environ)
+    setup = add_setup(machine, find_launch(session.environ), settings.home / "backups")
+    app = build_application(open_app, listing, access, pages=(*PAGES, setup), begin=_begin)
 
     def announce(address: str) -> None:
         address = settings.public_url.rstrip("/") or address

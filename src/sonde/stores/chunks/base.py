@@ -95,6 +95,9 @@ class ChunkStore(Protocol):
         """Files whose stem, or a symbol they define, equals one of these names (folded: lower case,
         no separators; `Foo.barBaz` is found as `barbaz` and as `foobarbaz`)."""
 
+    def paths_beginning(self, prefix: str, limit: int) -> list[str]:
+        """The first files in order that have such a name with this beginning; a few for a menu."""
+
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         """Folded stem -> how many files import it."""
 

@@ -170,6 +170,18 @@ class ChunkIndex:
         with self._database.read() as connection:
             return {read_stored_text(path) for (path,) in connection.execute(query, (wanted,))}
 
+    def paths_beginning(self, prefix: str, limit: int) -> list[str]:
+        query = (
+            "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ? "
+            "ORDER BY path LIMIT ?"
+        )
+        wanted = fold_name(prefix)
+        if not wanted:
+            return []
+        with self._database.read() as connection:
+            found = connection.execute(query, (f'known : "{wanted}" *', limit))
+            return [read_stored_text(path) for (path,) in found]
+
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         query = "SELECT count(*) FROM names WHERE names MATCH ?"
         wanted = {fold_name(stem) for stem in stems} - {""}

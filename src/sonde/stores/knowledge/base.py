@@ -147,6 +147,9 @@ class KnowledgeStore(Protocol):
     def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
         """Entries with their pieces, in the order of their keys, after this id."""
 
+    def list_newest(self, source: Source, limit: int) -> list[Entry]:
+        """The heads of the entries that changed last, newest first."""
+
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
         """The heads of the entries imported from an origin, by path."""
 

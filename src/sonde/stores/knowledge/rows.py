@@ -216,6 +216,11 @@ class EntryReader(ABC):
             heads = _select_heads(select, source, behind, found[0][0] if found else 0, limit)
             return [_complete(select, head) for head in heads]
 
+    def list_newest(self, source: Source, limit: int) -> list[Entry]:
+        newest = "e.number > 0 ORDER BY e.last_modified DESC, e.number DESC LIMIT ?"
+        with self._reading(source) as select:
+            return _select_heads(select, source, newest, limit)
+
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
         condition, values = self._compare("e.origin", origin)
         with self._reading(source) as select:

@@ -26,8 +26,16 @@ from sonde.tools.shapes.nodes import show_crumbs
 from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.types import Json
 from sonde.web.pages import html
+from sonde.web.pages.charts import show_chart
 from sonde.web.pages.html import Markup, frame, join, lead_to, link_to, name_folder, tag
-from sonde.web.pages.nodes import link_node, list_choices, show_map, show_name_field, show_tick
+from sonde.web.pages.nodes import (
+    link_node,
+    list_choices,
+    show_legend,
+    show_map,
+    show_name_field,
+    show_tick,
+)
 
 _ROWS = 100  # a few screens of names
 _REPORT_ROWS = 50  # a chart that can still be compared by eye
@@ -101,6 +109,7 @@ def show_folder(
     node: Annotated[str | None, Param("nodeId of the folder", max_length=64)] = None,
     path: Annotated[str | None, Param("Or its path", max_length=8192)] = None,
     sort: Annotated[Literal["name", "size", "modified"], Param("Order")] = "size",
+    by: Annotated[Literal["kind", "age"], Param("Colours of the map")] = "kind",
     cursor: CursorParam = None,
     *,
     work: Work,
@@ -140,7 +149,9 @@ def show_folder(
                     method="post", action="/sets"),
                 html.show_next(listing.page.cursor, address, **kept, sort=sort),
                 aria_label="Listing"),
-            show_map(disk, index, found) if found else None,
+            tag("section", show_legend(address, by, **kept, sort=sort),
+                show_map(disk, index, found, by), class_="map-side", aria_label="Map")
+            if found else None,
             class_="beside"),
         kind="disk",
     )  # fmt: skip
@@ -274,6 +285,7 @@ def show_report_page(
              class_="summary"),
          html.show_jobs([read_job(app, found.comparison, work=work)], reload=True)]
         if found.comparison else None,
+        show_chart(found.page.rows),
         html.show_bars(bars) if bars else _show_nothing(found),
         html.show_next(found.page.cursor, address, since=moment),
         kind="disk",

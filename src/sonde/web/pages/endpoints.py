@@ -14,7 +14,7 @@ from sonde.errors import ConfirmationRequired, FileLimitWarning, SondeError
 from sonde.tools.route import Content, Route
 from sonde.web.accounts import SESSION_AGE_S
 from sonde.web.application import Parts
-from sonde.web.guard import LOGIN, name_cookie
+from sonde.web.guard import LOGIN, LOGOUT, name_cookie, read_cookie
 from sonde.web.pages.html import frame, refuse_person, tag
 from sonde.web.rest import RouteEndpoint
 
@@ -57,7 +57,7 @@ def serve_form(path: str, verb: Callable[..., Response], parts: Parts) -> HttpRo
     return HttpRoute(path, FormEndpoint(route, parts.app, parts.calls), methods=["POST"])
 
 
-def serve_page(path: str, verb: Callable[..., Content], parts: Parts) -> HttpRoute:
+def serve_page(path: str, verb: Callable[..., Content | Response], parts: Parts) -> HttpRoute:
     """The route of a page."""
     route = Route(path.lstrip("/"), verb, "A page", mime="text/html")
     return HttpRoute(path, PageEndpoint(route, parts.app, parts.calls), methods=["GET"])
@@ -132,7 +132,30 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
         response.headers["cache-control"] = "no-store"
         return response
 
-    return [HttpRoute(LOGIN, show), HttpRoute(LOGIN, take, methods=["POST"])]
+    async def ask_out(request: Request) -> Response:
+        del request
+        return HTMLResponse(_show_logout().body, headers={"cache-control": "no-store"})
+
+    async def leave(request: Request) -> Response:
+        host = request.headers["host"]
+        browsers.end(read_cookie(request.headers, host))
+        response = RedirectResponse(LOGIN if tokens is not None else "/", 303)
+        response.delete_cookie(name_cookie(host), httponly=True, samesite="strict")
+        return response
+
+    return [
+        HttpRoute(LOGIN, show),
+        HttpRoute(LOGIN, take, methods=["POST"]),
+        HttpRoute(LOGOUT, ask_out),
+        HttpRoute(LOGOUT, leave, methods=["POST"]),
+    ]
+
+
+def _show_logout() -> Content:
+    button = tag("button", "Sign out", autofocus=True)
+    form = tag("form", button, method="post", action=LOGOUT, class_="below")
+    about = "This browser then needs a new link (sonde users link) or a key. Others stay signed in."
+    return frame("Sign out", "", tag("h1", "Sign this browser out?"), tag("p", about), form)
 
 
 def _lead_on(way: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from importlib.resources import files
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,16 +15,18 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
 from sonde.errors import NoSuchAddress, SondeError, TokenRequired
-from sonde.text.formats import format_age, format_bytes
+from sonde.text.formats import format_age, format_bytes, format_seconds
+from sonde.text.syntax_highlighting import Token
 from sonde.tools.route import Content
 from sonde.web.rest import shape_error
 
 _BADGES = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
+_SPECIAL = re.compile("[&<>\"']")
 _VOID_ELEMENTS = frozenset({"input", "link", "meta", "br", "hr", "img"})
 
 
 class Markup(str):
-    """Text that is HTML already; only this module makes it."""
+    """Text that is HTML already; only this module makes it, and `viewer.rendering` of sanitised."""
 
     __slots__ = ()
 
@@ -59,6 +63,8 @@ def _show(part: object) -> str:
 
 def _clean(text: str) -> str:
     """The text escaped, and valid as UTF-8: names of files may be any bytes."""
+    if text.isascii():
+        return escape(text) if _SPECIAL.search(text) else text
     try:
         whole = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a lone surrogate, as in exported chats that cut an emoji in two
@@ -78,12 +84,34 @@ def link_to(path: str, /, **query: object) -> str:
 
 _MENU = {
     "/": ("Search", "Ask a question, or name a symbol, a path, a pattern"),
-    "/projects": ("Projects", "What is indexed, and what is being done"),
+    "/projects": ("Projects", "What is indexed, and how it is"),
+    "/knowledge": ("Knowledge", "Notes, documents, chats, characters and prompts"),
     "/disk": ("Disk", "What takes the space, folder by folder"),
+    "/jobs": ("Jobs", "What runs, and how far it is"),
     "/queries": ("Queries", "Filters over a disk, kept under a name"),
     "/sets": ("Sets", "Files and folders that were put together"),
 }
 """The parts of the site in the order of its menu: address -> name, purpose."""
+
+
+STATIC = {
+    file.name: file.read_bytes()
+    for file in files("sonde.web").joinpath("static").iterdir()
+    if file.name.endswith((".css", ".js", ".svg"))
+}
+"""The static files by name: read once, so that there is no folder to traverse."""
+_ASSETS: Mapping[str, Sequence[str]] = {
+    "search": ("search", "home"),
+    "setup": ("home",),
+    "file": ("viewer",),
+    "names-page": ("viewer",),
+    "entry": ("viewer", "knowledge"),
+    "knowledge": ("knowledge",),
+    "jobs": ("jobs",),
+    "projects": ("jobs",),
+    "disk": ("disk", "jobs"),
+}
+"""The style sheets and scripts of each kind of page besides `tokens` and `page`."""
 
 
 def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = True) -> Content:
@@ -92,15 +120,18 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
         tag("a", name, href=path, aria_current="page" if path == here else None)
         for path, (name, _) in _MENU.items()
     ]
+    assets = ("page", "palette", *_ASSETS.get(kind, ())) if menu else ("page",)
     head = [
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", f"{title} · sonde" if title else "sonde"),
         tag("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
-        tag("link", rel="stylesheet", href="/static/page.css"),
-        tag("script", src="/static/page.js", defer=True) if menu else None,
-    ]
+        [tag("link", rel="stylesheet", href=f"/static/{name}.css")
+         for name in ("tokens", *assets) if f"{name}.css" in STATIC],
+        [tag("script", src=f"/static/{name}.js", defer=True)
+         for name in assets if menu and f"{name}.js" in STATIC],
+    ]  # fmt: skip
     body = [
         tag("a", "Skip to the content", class_="skip", href="#main"),
         tag(
@@ -108,9 +139,13 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
             tag("a", tag("span", class_="mark", aria_hidden="true"), "sonde", class_="brand",
                 href="/"),
             tag("nav", parts, aria_label="Parts") if menu else None,
+            tag("a", show_icon("search"), tag("span", "Go to…"),
+                tag("kbd", "Ctrl K", aria_hidden="true"), href="/go", class_="go",
+                aria_keyshortcuts="Control+K") if menu else None,
             class_="top",
         ),
         tag("main", inner, id="main", class_=kind or None, tabindex="-1"),
+        tag("footer", tag("a", "Sign out", href="/logout"), class_="faint") if menu else None,
     ]  # fmt: skip
     page = join([Markup("<!doctype html>\n"),
                  tag("html", tag("head", head), tag("body", body), lang="en")])  # fmt: skip
@@ -132,6 +167,27 @@ def show_error(error: SondeError) -> Markup:
 def show_note(title: str, *inner: object, kind: str = "empty") -> Markup:
     """A note in place of a list that is empty."""
     return tag("section", tag("h2", title), *inner, class_=f"note {kind}")
+
+
+def show_icon(name: str) -> Markup:
+    """A drawing of `icons.svg`, for the eye only."""
+    use = Markup(f'<use href="/static/icons.svg#{name}"/>')
+    return tag("svg", use, class_="icon", aria_hidden="true")
+
+
+def show_tokens(tokens: Iterable[Token]) -> Markup:
+    """A line of highlighted code."""
+    parts = (
+        f'<span class="c-{kind}">{_clean(text)}</span>' if kind else _clean(text)
+        for kind, text in tokens
+    )  # a page has thousands of tokens: written out, they take a third of the time of `tag`
+    return Markup("".join(parts))
+
+
+def show_line(number: int, href: str, code: Markup) -> Markup:
+    """A numbered line of code; `href` is that of its file, escaped by nobody else."""
+    link = f'<a href="{_clean(href)}#L{number}" tabindex="-1" aria-hidden="true">{number}</a>'
+    return Markup(f"<span>{link}{code}\n</span>")
 
 
 def show_age(moment: str | None) -> Markup | str:
@@ -246,23 +302,49 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Mar
                class_="wide")  # fmt: skip
 
 
+_JOB_WORDS = {
+    "index": ("Indexing", "Indexed"), "refine": ("Making deep vectors of", "Made deep vectors of"),
+    "check": ("Checking", "Checked"), "scan": ("Scanning", "Scanned"),
+    "duplicates": ("Comparing files of", "Compared files of"), "views": ("Cutting", "Cut"),
+    "embed": ("Embedding", "Embedded"), "import": ("Importing", "Imported"),
+}  # fmt: skip
+"""What a job does to its subject, while it runs and afterwards."""
+
+
 def _describe_progress(row: Mapping[str, Any]) -> str:
     progress, left_s = row.get("progress") or {}, row.get("eta")
     done, total = progress.get("done", 0), progress.get("total")
     counts = f"{done:,} of {total:,}" if total else f"{done:,}" if done else ""
-    left = f", {left_s} s left" if left_s else ""
+    left = f", {format_left(left_s)} left" if left_s else ""
     return f"{progress.get('stage', '')} {counts}{left}".strip()
+
+
+def format_left(seconds: float) -> str:
+    """A time that remains, in words: `20 s`, `3 min`."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _describe_outcome(job: Mapping[str, Any]) -> str:
+    """What came of a job that has ended: why it failed, or how long it took."""
+    error = (job.get("error") or {}).get("userMessage")
+    began, ended = job.get("startedAt"), job.get("finishedAt")
+    if error or not began or not ended:
+        return str(error or "")
+    took = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
+    seconds = took.total_seconds()
+    return f"took {format_seconds(seconds)}" if seconds >= 1 else "took less than a second"
 
 
 def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
     kind, subject, running = job["kind"], job["subject"], job["status"] == "running"
-    note = _describe_progress(job) if running else (job.get("error") or {}).get("userMessage")
+    note = _describe_progress(job) if running else _describe_outcome(job)
+    doing, did = _JOB_WORDS.get(kind, (kind.capitalize(), kind.capitalize()))
     about = tag("code", name_folder(subject), title=subject)
     if "indexUrl" in job:
         about = tag("a", "scanned folder", href=f"/disk/{subject}")
     return tag(
         "tr",
-        tag("td", kind),
+        tag("td", doing if running else did if job["status"] == "done" else doing),
         tag("td", about),
         tag("td",
             show_status(job["status"], data_status=True),

@@ -1,29 +1,46 @@
-"""Nodes as several pages show them: the map of a folder, the entries of a set, sets to choose."""
+"""Nodes as pages show them: the map of a folder, one file, the entries of a set, sets to choose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from zlib import crc32
+from typing import Literal
 
 from sonde.app import App
-from sonde.disk.listing import list_folder
-from sonde.disk.scope import place_node
+from sonde.disk.listing import NodeDetail, inspect_node, list_folder, preview_file
+from sonde.disk.scope import find_node, place_node
 from sonde.disk.sets import list_sets
 from sonde.disk.trees import Disk, SetEntries, join_node
 from sonde.errors import SondeError
+from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import DiskIndex, Member, Node, Totals
+from sonde.stores.disk.base import Copies, DiskIndex, Member, Node, Totals
 from sonde.stores.disk.filters import KINDS
-from sonde.text.formats import count_of
-from sonde.tools.shapes.shell import show_name
-from sonde.web.pages.html import Markup, link_to, show_rows, show_size, tag
+from sonde.text.formats import count_of, format_age
+from sonde.tools.disk import IndexParam, NodeParam
+from sonde.tools.route import Content
+from sonde.tools.shapes.shell import show_epoch, show_name, show_permissions
+from sonde.web.pages.charts import COLOURS, classify_file
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    link_to,
+    show_age,
+    show_note,
+    show_rows,
+    show_size,
+    tag,
+)
 
 _CHOICES = 50  # the newest sets; a longer menu is hard to choose from
 _MAX_TILES = 60  # boxes of one folder; more are too small to point at
 _MIN_SHARE = 0.002  # of the folder: smaller ones share one box
-_MIN_OPEN_SHARE = 0.05  # of the whole map: larger folders show their contents
-_NO_EXTENSION_HUE = 170  # degrees: a green-blue
+_MIN_OPEN_SHARE = 0.03  # of the whole map: larger folders show their contents
+_MAX_OPENED = 60  # folders that show their contents: bounds the time that a map takes
+_MAX_COPIES = 500  # groups of equal files that are marked: the largest
+_DAY_MS = 86_400_000  # 24 hours
+_AGES = {7: "week", 31: "month", 366: "year"}
+"""Days since a change -> the name of the colour; what is older has that of `older`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,27 +117,69 @@ class Tile:
     size: int
     node: str
     listable: bool
+    mtime_ms: int = 0
+    has_copies: bool = False
     inner: tuple[Tile, ...] = ()
 
 
-def show_map(disk: Disk, index: DiskIndex, node: Node) -> Markup | None:
+@dataclass(frozen=True, slots=True)
+class TileColours:
+    """What the boxes of a map are coloured by."""
+
+    by: Literal["kind", "age"]
+    now_ms: int
+
+    def choose(self, tile: Tile) -> str:
+        """The name of a box's colour."""
+        if self.by == "kind":
+            return "folder" if tile.listable else classify_file(tile.name)
+        days = (self.now_ms - tile.mtime_ms) / _DAY_MS
+        return next((name for most, name in _AGES.items() if days <= most), "older")
+
+
+def show_map(
+    disk: Disk, index: DiskIndex, node: Node, by: Literal["kind", "age"] = "kind"
+) -> Markup | None:
     """The largest nodes of a folder and of each large folder in it; each box links to its node."""
-    total = node.size or 1
-    tiles = []
-    for tile, child in _read_tiles(disk, index, node, total):
-        inner: tuple[Tile, ...] = ()
-        if child and child.listable and child.size / total > _MIN_OPEN_SHARE:
-            inner = tuple(each for each, _ in _read_tiles(disk, index, child, child.size))
-        tiles.append(replace(tile, inner=inner))
+    rows = disk.tree(index.id).report("duplicates", _MAX_COPIES, None, now_ms=disk.clock_ms())
+    copies = {each.id for row in rows if isinstance(row, Copies) for each in row.nodes}
+    tiles = _open_tiles(disk, index, node, node.size or 1, copies, [_MAX_OPENED])
     if not tiles:
         return None
     boxes = lay_out([tile.size for tile in tiles], _SHAPE)
-    shown = [_show_tile(index.id, tile, box) for tile, box in zip(tiles, boxes, strict=True)]
+    colours = TileColours(by, disk.clock_ms())
+    shown = [
+        _show_tile(index.id, tile, box, colours) for tile, box in zip(tiles, boxes, strict=True)
+    ]
     return tag("section", shown, class_="map", aria_label="Map of sizes")
 
 
+def _open_tiles(
+    disk: Disk, index: DiskIndex, folder: Node, total: int, copies: Collection[int], left: list[int]
+) -> list[Tile]:
+    """The boxes of a folder, with those of each folder in it that is large enough to look into."""
+    tiles = []
+    for tile, child in _read_tiles(disk, index, folder, folder.size, copies):
+        if child and child.listable and child.size / total > _MIN_OPEN_SHARE and left[0] > 0:
+            left[0] -= 1
+            tile = replace(tile, inner=tuple(_open_tiles(disk, index, child, total, copies, left)))
+        tiles.append(tile)
+    return tiles
+
+
+def show_legend(address: str, by: str, **kept: str | None) -> Markup:
+    """What the colours of the map stand for, and the other way to colour it."""
+    chips = [tag("span", tag("i", class_=f"fill-{name}", aria_hidden="true"), text)
+             for name, text in COLOURS[by].items()]  # fmt: skip
+    ways = [tag("a", f"by {name}", href=link_to(address, **kept, by=name),
+                aria_current="true" if name == by else None) for name in COLOURS]  # fmt: skip
+    twin = tag("span", tag("i", class_="twin", aria_hidden="true"), "has copies")
+    return tag("div", tag("nav", ways, class_="switch", aria_label="Colours"),
+               tag("p", chips, twin, class_="legend"), class_="map-head")  # fmt: skip
+
+
 def _read_tiles(
-    disk: Disk, index: DiskIndex, folder: Node, size: int
+    disk: Disk, index: DiskIndex, folder: Node, size: int, copies: Collection[int] = ()
 ) -> list[tuple[Tile, Node | None]]:
     try:
         place = place_node(disk, index, folder)
@@ -130,9 +189,10 @@ def _read_tiles(
         return []
     nodes = [entry.node for entry in found.page.rows if entry.node and entry.size]
     tiles: list[tuple[Tile, Node | None]] = [
-        (Tile(show_name(each.name), each.size, join_node(index.id, each.id), each.listable), each)
+        (Tile(show_name(each.name), each.size, join_node(index.id, each.id), each.listable,
+              each.mtime_ms, each.id in copies), each)
         for each in nodes
-    ]
+    ]  # fmt: skip
     rest = size - sum(each.size for each in nodes)
     if rest > size * _MIN_SHARE:
         # the small ones share a box, so that each box has its share of the whole
@@ -141,17 +201,19 @@ def _read_tiles(
     return sorted(tiles, key=lambda tile: -tile[0].size)
 
 
-def _show_tile(index: str, tile: Tile, box: Box, shape: Box = _SHAPE) -> Markup:
-    _, dot, extension = tile.name.rpartition(".")
-    # the colour of an extension is the same everywhere
-    hue = crc32(extension.lower().encode("utf-8", "replace")) % 360 if dot else _NO_EXTENSION_HUE
+def _show_tile(
+    index: str, tile: Tile, box: Box, colours: TileColours, shape: Box = _SHAPE
+) -> Markup:
     place = (
         f"left:{100 * (box.x - shape.x) / shape.width:.3f}%;"
         f"top:{100 * (box.y - shape.y) / shape.height:.3f}%;"
         f"width:{100 * box.width / shape.width:.3f}%;"
-        f"height:{100 * box.height / shape.height:.3f}%;--hue:{hue}"
+        f"height:{100 * box.height / shape.height:.3f}%"
     )
-    title = f"{tile.name}, {show_size(tile.size)}"
+    age = format_age((colours.now_ms - tile.mtime_ms) / 1000) if tile.mtime_ms else ""
+    facts = (show_size(tile.size), f"changed {age}" if age else "",
+             "has copies" if tile.has_copies else "")  # fmt: skip
+    title = ", ".join([tile.name, *filter(None, facts)])
     href = link_node(index, tile.node, listable=tile.listable)
     large = min(box.width, box.height) > 4 and box.width > 8
     roomy = box.height > 7 and box.width > 10
@@ -159,14 +221,15 @@ def _show_tile(index: str, tile: Tile, box: Box, shape: Box = _SHAPE) -> Markup:
     label = [tag("b", tile.name), size] if large else None
     if not tile.inner or not large or box.height < 14:
         name = None if large else title
+        twin = " twins" if tile.has_copies else ""
         return tag("a", label, href=href, style=place, title=title, aria_label=name,
-                   class_="tile folder-tile" if tile.listable else "tile")  # fmt: skip
+                   class_=f"tile fill-{colours.choose(tile)}{twin}")  # fmt: skip
     within = Box(0, 0, box.width, box.height - 4)
     boxes = lay_out([each.size for each in tile.inner], within)
     return tag(
         "div",
         tag("a", label, href=href, title=title),
-        tag("div", [_show_tile(index, each, at, within)
+        tag("div", [_show_tile(index, each, at, colours, within)
                     for each, at in zip(tile.inner, boxes, strict=True)]),
         style=place, class_="tile group",
     )  # fmt: skip
@@ -232,3 +295,50 @@ def show_name_field(label: str) -> Markup:
 def show_tick(node: str, name: str) -> Markup:
     """The checkbox of a row."""
     return tag("input", type="checkbox", name="node_ids", value=node, aria_label=f"Tick {name}")
+
+
+def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Content:
+    """A file: its metadata, and its beginning."""
+    detail = inspect_node(app.disk, *find_node(app.disk, work.caller, node_id, index_id))
+    index, node = detail.index, detail.node
+    kind, name = KINDS[node.kind], show_path(node.name)
+    facts: list[tuple[str, str | Markup]] = [
+        ("Size", show_size(node.size)),
+        ("On disk", show_size(node.disk)),
+        ("Changed", show_age(show_epoch(node.mtime_ms))),
+        ("Permissions", tag("code", show_permissions(kind, node.mode))),
+        ("Kind", kind),
+    ]
+    if node.target:
+        facts.append(("Leads to", tag("code", show_path(node.target))))
+    above = join_node(index.id, node.parent) if node.parent else None
+    address, api = f"/disk/{index_id}", f"/api/indexes/{index_id}/nodes/{node_id}"
+    return frame(
+        name,
+        "/disk",
+        tag("div", tag("h1", name),
+            tag("p", tag("code", show_path(detail.path)),
+                tag("a", "Its folder", href=link_to(address, node=above)) if above else None,
+                tag("a", "Look inside", href=link_to(address, node=node_id))
+                if node.listable else None,
+                tag("a", "Download", href=f"{api}/download") if detail.shown else None,
+                class_="facts"), class_="head"),
+        tag("dl", [tag("div", tag("dt", label), tag("dd", fact)) for label, fact in facts],
+            class_="facts-grid"),
+        None if node.listable else [tag("h2", "Beginning"), _show_beginning(app, detail, api)],
+        kind="disk",
+    )  # fmt: skip
+
+
+def _show_beginning(app: App, detail: NodeDetail, api: str) -> Markup:
+    if not detail.shown:
+        return show_note("The contents of this are not shown")
+    try:
+        preview = preview_file(app.disk, detail.index, detail.node)
+    except SondeError as error:
+        return show_note(error.user_message, tag("p", error.next_action))
+    if isinstance(preview.body, bytes):
+        return tag("img", src=f"{api}/preview", alt=show_path(detail.node.name))
+    if not preview.body:
+        return show_note("This file is empty")
+    return tag("pre", tag("code", preview.body), class_="prose", tabindex="0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from starlette.responses import Response
 
@@ -91,6 +91,25 @@ def show_projects(app: App, *, work: Work) -> Content:
         html.show_jobs(jobs, reload=True),
         kind="projects",
     )
+
+
+def show_jobs_page(
+    app: App, part: Annotated[Literal["jobs"] | None, Param("Only the lists")] = None, *, work: Work
+) -> Content:
+    """What runs, how far it is, and what was done lately."""
+    jobs = _read_jobs(app, work)
+    running = [job for job in jobs if job["status"] == "running"]
+    ended = [job for job in jobs if job["status"] != "running"]
+    words = "Nothing is running" if not running else count_of(len(running), "job") + " running"
+    lists = html.join([
+        tag("p", words, class_="summary", role="status"),
+        html.show_jobs(running) if running else None,
+        [tag("h2", "Lately"), html.show_jobs(ended)] if ended else None,
+    ])  # fmt: skip
+    if part:
+        return Content(lists, "text/html")
+    return frame("Jobs", "/jobs", tag("h1", "Jobs"),
+                 tag("div", lists, id="jobs", data_live=True), kind="jobs")  # fmt: skip
 
 
 def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:

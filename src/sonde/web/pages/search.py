@@ -1,46 +1,53 @@
-"""The search page: a box, tabs, filters, and the verb of each tab with its answer."""
+"""The search page: a box, tabs, and the search of each tab with its answer."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from sonde.app import App
 from sonde.errors import SondeError
 from sonde.everything import EVERYWHERE, KINDS
 from sonde.projects.find import ALL, find_project
+from sonde.projects.index import list_paths
 from sonde.runtime.work import Work
-from sonde.text.highlight import Finder, TextSpan, find_query_words
-from sonde.tools.code import search_by_path, search_code, search_docs
+from sonde.searching.query_language import (
+    Field,
+    QueryCondition,
+    complete_query,
+    parse_query,
+)
+from sonde.text.highlight import Finder, find_query_words
+from sonde.text.languages import NAMES
 from sonde.tools.index import list_projects
-from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
 from sonde.tools.research import search
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
-from sonde.web.pages.html import Markup, frame, link_file, link_to, show_error, show_note, tag
-from sonde.web.pages.results import Mode, ResultItem, ResultPage, SearchForm, show_results
+from sonde.web.pages.home import show_home
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    link_to,
+    show_error,
+    show_icon,
+    show_note,
+    tag,
+)
+from sonde.web.results.groups import (
+    FileGroup,
+    Mode,
+    ResultPage,
+    SearchForm,
+    show_results,
+)
+from sonde.web.results.matches import find_hits, find_paths
 
-if TYPE_CHECKING:
-    from sonde.tools.pages import PageAnswer
-
-_PAGE_SIZE = 20  # results of a page: a few screens, and quick enough to show while one types
-_LINES_PAGE_SIZE = 2 * _PAGE_SIZE
-_PATHS_PAGE_SIZE = 5 * _PAGE_SIZE
-_MAX_PATHS = 1000  # a glob that matches more is too wide to read through
-_RANKED_RESULTS = 50  # ranked at once; _ANSWER_TOKENS cuts them into pages
-_SNIPPET_CHARS = 450  # of each result: several fit on a screen
-_ANSWER_TOKENS = 6_000  # enough for a page of snippets of code
-_GLOB_CHARS = frozenset("*?[{")
+_PAGE_SIZE = 20  # entries of a page
+_NOTES = 3  # entries of personal knowledge among files
+_ANSWER_TOKENS = 12_000  # enough for a page of excerpts
 _KNOWLEDGE = tuple(source for source in EVERYWHERE if source not in KINDS)
-
-_VERBS: Mapping[Mode, Callable[..., PageAnswer]] = {
-    "hybrid": hybrid_search,
-    "lexical": lexical_search,
-    "semantic": semantic_search,
-}
 _MODES = {"hybrid": "Best of all", "lexical": "Words", "semantic": "Meaning"}
 
 Text = Annotated[str, Param("As in the form", max_length=4096)]
@@ -57,7 +64,7 @@ def show_search(
     language: Text = "",
     cursor: Text = "",
     offset: Annotated[int, Param("Results before", minimum=0, maximum=1_000_000)] = 0,
-    part: Annotated[Literal["results"] | None, Param("Only the results")] = None,
+    part: Annotated[Literal["results", "completions"] | None, Param("Only a part")] = None,
     *,
     work: Work,
 ) -> Content:
@@ -65,10 +72,10 @@ def show_search(
     known = [row["projectPath"] for row in list_projects(app, work=work)["projects"]]
     if tab == "paths" and project == ALL:
         project = ""  # a glob is matched within one project
-    asked = SearchForm(
-        q.strip(), tab, project or _choose_project(app, known), mode,
-        path, language, cursor, offset,
-    )  # fmt: skip
+    query = _add_fields(q.strip(), path, language)
+    asked = SearchForm(query, tab, project or _choose_project(app, known), mode, cursor, offset)
+    if part == "completions":
+        return Content(_show_completions(app, q, asked, known), "text/html")
     if part == "results":
         return Content(_show_results(app, asked, work, known), "text/html")
     return frame(
@@ -76,9 +83,20 @@ def show_search(
         "/",
         tag("h1", "Search", class_="hidden"),
         _show_form(asked, known),
-        tag("div", _show_results(app, asked, work, known), id="results", aria_live="polite"),
+        tag("div", _show_results(app, asked, work, known), id="results"),
+        tag("p", id="said", class_="hidden", aria_live="polite"),
         kind="search",
     )
+
+
+def _add_fields(query: str, path: str, language: str) -> str:
+    """The query with a folder and a language that an address names apart from it."""
+    given = parse_query(query)
+    fields = (("file", f"{path.strip('/')}/" if path.strip("/") else ""), ("lang", language))
+    for field, value in fields:
+        if value and (one := QueryCondition(field, value)) not in given.conditions:  # type: ignore[arg-type]
+            query = f"{query} {one}".strip()
+    return query
 
 
 def _choose_project(app: App, known: Sequence[str]) -> str:
@@ -91,36 +109,39 @@ def _choose_project(app: App, known: Sequence[str]) -> str:
 
 
 def _show_form(asked: SearchForm, known: Sequence[str]) -> Markup:
-    fields = _TABS[asked.tab].fields
     tabs = [
-        tag("a", tab.name, href=asked.link(tab=key if key != "all" else ""), data_tab=key,
-            aria_current="true" if key == asked.tab else None)
+        tag("a", show_icon(tab.icon), tab.name, href=asked.link(tab=key if key != "all" else ""),
+            data_tab=key, aria_current="true" if key == asked.tab else None)
         for key, tab in _TABS.items()
     ]  # fmt: skip
-    roots = (
-        known if not asked.project or asked.project in (*known, ALL) else (asked.project, *known)
-    )
+    ours = (*known, ALL)
+    roots = known if not asked.project or asked.project in ours else (asked.project, *known)
     several = [(ALL, "All projects")] if len(known) > 1 and asked.tab != "paths" else []
-    places = [*((root, _name_root(root, roots)) for root in roots), *several]
+    places = [*several, *((root, _name_root(root, roots)) for root in roots)]
+    fields = _TABS[asked.tab].fields
     return tag(
         "form",
         tag("div",
+            show_icon("search"),
             tag("label", "Search", for_="q", class_="hidden"),
             tag("input", type="search", name="q", id="q", value=asked.query, maxlength=20_000,
                 placeholder=_TABS[asked.tab].placeholder, autocomplete="off", autocapitalize="none",
-                spellcheck="false", autofocus=not asked.query, enterkeyhint="search"),
+                spellcheck="false", autofocus=not asked.query, enterkeyhint="search",
+                role="combobox", aria_autocomplete="list", aria_expanded="false",
+                aria_controls="completions"),
             tag("kbd", "/", aria_hidden="true"),
             tag("button", "Search"),
+            tag("ul", id="completions", role="listbox", aria_label="Completions", hidden=True),
             class_="box"),
-        tag("nav", tabs, class_="tabs", aria_label="Where to search"),
-        tag("input", type="hidden", name="tab", value=asked.tab) if asked.tab != "all" else None,
         tag("div",
-            _choose("project", "Project", places, asked.project) if "project" in fields else None,
-            _choose("mode", "By", list(_MODES.items()), asked.mode) if "mode" in fields else None,
-            _fill("path", "Folder", "src/", asked.path) if "path" in fields else None,
-            _fill("language", "Language", "python", asked.language)
-            if "language" in fields else None,
-            class_="filters") if fields else None,
+            tag("nav", tabs, class_="tabs", aria_label="Where to search"),
+            tag("div",
+                _choose("project", "Project", places, asked.project)
+                if "project" in fields else None,
+                _choose("mode", "By", list(_MODES.items()), asked.mode)
+                if "mode" in fields else None, class_="filters"),
+            class_="bar"),
+        tag("input", type="hidden", name="tab", value=asked.tab) if asked.tab != "all" else None,
         action="/", role="search", id="search",
     )  # fmt: skip
 
@@ -142,39 +163,58 @@ def _choose(name: str, label: str, choices: Sequence[tuple[str, str]], chosen: s
     return tag("label", tag("span", label), tag("select", options, name=name))
 
 
-def _fill(name: str, label: str, example: str, value: str) -> Markup:
-    given = tag("input", name=name, value=value, placeholder=example, size=10, autocomplete="off",
-                autocapitalize="none", spellcheck="false")  # fmt: skip
-    return tag("label", tag("span", label), given)
+def _show_completions(app: App, text: str, asked: SearchForm, known: Sequence[str]) -> Markup:
+    """The items of the list under the box; each says what the query becomes."""
+
+    def list_values(field: Field, prefix: str) -> Sequence[str]:
+        if field == "lang":
+            return sorted(NAMES)
+        if field == "repo":
+            return [_name_root(root, known) for root in known]
+        if field == "file" and asked.project != ALL:
+            paths = list_paths(app.workspace, asked.project or None, prefix, 200)
+            folders = {path[: path.find("/", len(prefix)) + 1] for path in paths}
+            return sorted(filter(None, folders)) + [p for p in paths if "/" not in p[len(prefix) :]]
+        return ()
+
+    found = complete_query(text, list_values)
+    items = [
+        tag("li", tag("code", item), tag("span", about) if about else None, role="option",
+            id=f"completion-{at}", data_query=text[: found.start] + item)
+        for at, (item, about) in enumerate(found.items)
+    ]  # fmt: skip
+    return tag("ul", items)
 
 
 def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str]) -> Markup:
-    if not known and asked.tab not in ("knowledge", "lines"):
-        return show_note(
-            "Nothing is indexed yet",
-            tag("p", "Name a project's folder under ", tag("a", "Projects", href="/projects"),
-                ", or go there and let sonde read it once; it follows every change from then on."),
-            tag("pre", tag("code", "cd your/project\nsonde index")),
-        )  # fmt: skip
     if not asked.query and not asked.cursor:
-        keys = [("/", "search"), ("j k", "next, previous"), ("Enter", "open"), ("Esc", "leave")]
-        return show_note(
-            "Ask, and read the lines that answer",
-            tag("p", "A question in your words, a symbol, a path, a regular expression."),
-            tag("p", [tag("span", [tag("kbd", key) for key in keys.split()], " ", what)
-                      for keys, what in keys], class_="keys"),
-        )  # fmt: skip
+        return show_home(app, known, work)
+    if not known and asked.tab not in ("knowledge", "lines"):
+        return show_home(app, known, work)
     try:
         found = _TABS[asked.tab].find(app, asked, work)
     except SondeError as error:
         # inside the page, so that the query can be corrected
         return show_error(error)
-    if not found.rows:
-        reason = found.note or "Nothing here fits what you asked for."
-        hint = "Notes, documents and chats come in with sonde knowledge import FOLDER."
-        more = tag("p", hint) if asked.tab == "knowledge" else None
-        return show_note("Nothing found", tag("p", reason), more)
+    if not found.groups:
+        return _show_nothing(asked, found)
     return show_results(asked, found, _choose_highlight(asked))
+
+
+def _show_nothing(asked: SearchForm, found: ResultPage) -> Markup:
+    """Why nothing was found, and what to take back."""
+    query = parse_query(asked.query, named_only=asked.tab == "lines")
+    ways = [
+        tag("li", tag("a", "Without ", tag("code", one), href=asked.link(q=str(query.toggle(one)))))
+        for one in query.conditions
+    ]
+    hint = "Notes, documents and chats come in with sonde knowledge import FOLDER."
+    return show_note(
+        "Nothing found",
+        tag("p", found.note or "Nothing here fits what you asked for."),
+        tag("p", hint) if asked.tab == "knowledge" else None,
+        tag("ul", ways, class_="ways") if ways else None,
+    )
 
 
 def _choose_highlight(asked: SearchForm) -> Finder:
@@ -185,105 +225,36 @@ def _choose_highlight(asked: SearchForm) -> Finder:
         words = [re.escape(word) for word in re.split(r"[*?\[\]{},/]+", asked.query) if word]
         pattern = re.compile("|".join(words) or "(?!)", re.IGNORECASE)
         return lambda text: [match.span() for match in pattern.finditer(text)]
-    return find_query_words(asked.query)
+    return find_query_words(parse_query(asked.query).text)
 
 
-def _find_pages(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    verb: Callable[..., PageAnswer] = partial(_VERBS[asked.mode], query=asked.query)
-    size, noun = _PAGE_SIZE, "result"
-    if asked.tab == "lines":
-        verb, size, noun = partial(regex_search, pattern=asked.query), _LINES_PAGE_SIZE, "line"
-    scope = asked.scope
-    answer = verb(
-        app, project=scope.project or None, path=scope.path or None,
-        language=scope.language or None, cursor=asked.cursor or None, page_size=size,
-        snippet_length=_SNIPPET_CHARS, work=work,
-    )  # fmt: skip
-    rows = []
-    for each in answer["results"]["matches"]:
-        file, match = each["file"], each["match"]
-        text = match.get("content", "")
-        spans = None
-        if "columns" in match and len(text) < _SNIPPET_CHARS:
-            spans = tuple((start, end) for start, end in match["columns"])
-        rows.append(_make_item(
-            file.get("project") or asked.project, file["path"], text,
-            *match.get("content_lines", (match["span"]["line_start"], match["span"]["line_end"])),
-            badges=(file["language"],), spans=spans, stale=match.get("stale", False),
-        ))  # fmt: skip
-    facts, more = answer["metadata"], {"cursor": answer["pagination"]["next_cursor"]}
-    total = answer["results"]
-    return ResultPage(
-        rows, total["total_count"] or total.get("capped_at", 0), more, facts.get("note", ""),
-        facts.get("freshness", ""), facts["search_time_ms"], noun, "capped_at" in total,
-    )  # fmt: skip
+def _find_all(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    """Files, and the best notes among them."""
+    query = parse_query(asked.query)
+    wanted = [one.value for one in query.conditions if one.field == "kind" and not one.negated]
+    if wanted == ["notes"]:
+        return _find_knowledge(app, asked, work)
+    notes: Sequence[FileGroup] = ()
+    if not asked.cursor and not query.conditions:
+        notes = _find_knowledge(app, asked, work, limit=_NOTES).groups
+    return find_hits(app, asked, work, notes)
 
 
-def _find_ranked(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    verb = search_docs if asked.tab == "docs" else search_code
-    scope = asked.scope
-    answer = verb(
-        app, query=asked.query, top_k=_RANKED_RESULTS, mode=asked.mode,
-        project=scope.project or None, path=scope.path or None, cursor=asked.cursor or None,
+def _find_knowledge(
+    app: App, asked: SearchForm, work: Work, *, limit: int = _PAGE_SIZE
+) -> ResultPage:
+    """Entries of personal knowledge."""
+    answer = search(
+        app, parse_query(asked.query).text, limit, asked.offset, _KNOWLEDGE, dedupe=False,
         max_tokens=_ANSWER_TOKENS, work=work,
     )  # fmt: skip
-    rows = [
-        _make_item(
-            each.get("project") or asked.project, each["path"], each["text"],
-            each["startLine"], each["endLine"],
-            badges=tuple(filter(None, (each.get("symbol"),))), stale=each.get("stale", False),
-        )
+    groups = [
+        FileGroup(each["title"] or each["uri"], link_to("/entry", uri=each["uri"]), "notes",
+                  language=each["source"], excerpt=each["snippet"] or "")
         for each in answer["results"]
     ]  # fmt: skip
-    facts, more = answer["metadata"], {"cursor": answer.get("nextCursor")}
-    return ResultPage(
-        rows, answer["totalResults"], more, facts.get("note", ""), facts.get("freshness", ""),
-        answer["searchTimeMs"],
-    )  # fmt: skip
-
-
-def _make_item(
-    project: str,
-    path: str,
-    text: str,
-    first: int,
-    last: int,
-    *,
-    badges: tuple[str, ...] = (),
-    spans: tuple[TextSpan, ...] | None = None,
-    stale: bool = False,
-) -> ResultItem:
-    whole = text.count("\n") == last - first
-    lines = f"{first}" if first == last else f"{first}–{last}"
-    href = link_file(project, path, first, last)
-    return ResultItem(path, href, text, first if whole else 0, lines, badges, spans, stale)
-
-
-def _find_paths(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    pattern = asked.query if _GLOB_CHARS & set(asked.query) else f"**/*{asked.query}*"
-    limit = min(asked.offset + _PATHS_PAGE_SIZE, _MAX_PATHS)
-    answer = search_by_path(app, pattern, limit, asked.project or None, work=work)
-    rows = [
-        ResultItem(path, link_file(asked.project, path))
-        for path in answer["matches"][asked.offset :]
-    ]
-    total = answer["totalMatches"]
-    more = {"offset": limit if limit < min(total, _MAX_PATHS) else None}
-    return ResultPage(rows, total, more, noun="file")
-
-
-def _find_knowledge(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    answer = search(
-        app, asked.query, _PAGE_SIZE, asked.offset, _KNOWLEDGE, dedupe=False,
-        max_tokens=_ANSWER_TOKENS * 2, work=work,
-    )  # fmt: skip
-    rows = [
-        ResultItem(each["title"] or each["uri"], link_to("/entry", uri=each["uri"]),
-                   each["snippet"] or "", badges=(each["source"],))
-        for each in answer["results"]
-    ]  # fmt: skip
-    total = answer["total_estimated"] or len(rows)
-    return ResultPage(rows, total, {"offset": answer["next_offset"]})
+    total = answer["total_estimated"] or len(groups)
+    return ResultPage(groups, total, more={"offset": answer["next_offset"]}, noun="result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,21 +263,21 @@ class Tab:
 
     name: str
     find: Callable[[App, SearchForm, Work], ResultPage]
+    icon: str
+    placeholder: str
     fields: frozenset[str] = frozenset()
-    """The filters of the form that it takes."""
-    placeholder: str = ""
+    """The choices beside the box that it takes."""
 
 
+_ASKED = frozenset({"project", "mode"})
 _TABS: Mapping[str, Tab] = {
-    "all": Tab("Everything", _find_pages, frozenset({"project", "mode", "path", "language"}),
-               "Ask a question, or name a thing"),
-    "code": Tab("Code", _find_ranked, frozenset({"project", "mode", "path"}),
-                "A question about the code, or a symbol"),
-    "docs": Tab("Docs", _find_ranked, frozenset({"project", "mode", "path"}),
-                "A question to the documentation"),
-    "lines": Tab("Lines", _find_pages, frozenset({"project", "path", "language"}),
-                 "A regular expression, such as TODO|FIXME"),
-    "paths": Tab("Paths", _find_paths, frozenset({"project"}),
-                 "A part of a path, or a glob such as src/**/*.py"),
-    "knowledge": Tab("Knowledge", _find_knowledge, placeholder="Notes, documents, chats"),
+    "all": Tab("Everything", _find_all, "layers",
+               "Ask a question, or name a thing: lang:python retry", _ASKED),
+    "code": Tab("Code", find_hits, "code", "A question about the code, or a symbol", _ASKED),
+    "docs": Tab("Docs", find_hits, "book-open", "A question to the documentation", _ASKED),
+    "lines": Tab("Lines", find_hits, "regex",
+                 "A regular expression, such as TODO|FIXME lang:python", frozenset({"project"})),
+    "paths": Tab("Paths", find_paths, "folder-tree",
+                 "A part of a path, or a glob such as src/**/*.py", frozenset({"project"})),
+    "knowledge": Tab("Knowledge", _find_knowledge, "sticky-note", "Notes, documents, chats"),
 }  # fmt: skip

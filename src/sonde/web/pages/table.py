@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,15 +12,26 @@ from starlette.routing import BaseRoute, Route
 from sonde.tools.route import Content
 from sonde.web.application import Pages, Parts
 from sonde.web.downloads import add_file_routes
-from sonde.web.pages import disk, projects, queries, search, sets
+from sonde.web.pages import disk, knowledge, projects, queries, search, sets
 from sonde.web.pages.endpoints import add_login, serve_form, serve_page
-from sonde.web.pages.files import show_entry_page, show_file, show_node_page
+from sonde.web.pages.html import STATIC
+from sonde.web.pages.nodes import show_node_page
+from sonde.web.viewer.names import show_names
+from sonde.web.viewer.page import send_original, show_file
+from sonde.web.viewer.palette import show_keys, show_palette
 
-_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_PAGES: Mapping[str, Callable[..., Content]] = {
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_PAGES: Mapping[str, Callable[..., Content | Response]] = {
     "/": search.show_search,
     "/view": show_file,
-    "/entry": show_entry_page,
+    "/original": send_original,
+    "/names": show_names,
+    "/go": show_palette,
+    "/keys": show_keys,
+    "/knowledge": knowledge.show_knowledge,
+    "/entry": knowledge.show_entry_page,
+    "/entry/picture": knowledge.send_picture,
+    "/jobs": projects.show_jobs_page,
     "/projects": projects.show_projects,
     "/project": projects.show_project,
     "/disk": disk.show_disk,
@@ -58,11 +68,11 @@ def add_pages(parts: Parts) -> Sequence[BaseRoute]:
 
 def add_assets(_parts: Parts) -> Sequence[BaseRoute]:
     """One route for each static file: there is no folder to traverse."""
-    return [_serve_file(name, mime) for name, mime in _TYPES.items()]
+    return [_serve_file(name, body) for name, body in STATIC.items()]
 
 
-def _serve_file(name: str, mime: str) -> Route:
-    body = files("sonde.web").joinpath("static", name).read_bytes()
+def _serve_file(name: str, body: bytes) -> Route:
+    mime = _TYPES[name.rpartition(".")[2]]
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"etag": etag, "cache-control": "no-cache"}
 

@@ -1,0 +1,191 @@
+"""Pictures of the pages for the documentation: index this repository, serve it, look at it.
+
+python scripts/pictures.py [FOLDER] [NAME...]   (docs/pictures; needs chromium, playwright, pillow)
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlencode
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+SIZES = {"light": (1280, 800), "dark": (1280, 800), "phone": (390, 780)}
+QUALITY = 80  # of WebP: text stays sharp, a picture takes 40 kB
+
+
+def address(way: str = "/", /, **query: str) -> str:
+    return f"{way}?{urlencode(query)}" if query else way
+
+
+def scan(page: Page) -> None:
+    if page.locator(".cards a.open").count():
+        page.locator(".cards a.open").first.click()
+    else:
+        page.fill("#root", "src/sonde")
+        page.get_by_role("button", name="Scan", exact=True).click()
+    page.locator(".map a").first.wait_for()
+    page.locator("[data-job]").first.wait_for(state="detached")
+
+
+def show_report(page: Page) -> None:
+    page.locator(".cards a.open").first.click()
+    page.get_by_role("link", name="by extension").click()
+    page.locator(".bars").wait_for()
+
+
+def run_query(page: Page) -> None:
+    page.fill("#filter", "size>10KB ext:py not path:**/static/**")
+    page.get_by_label("Name").fill("large modules")
+    page.get_by_role("button", name="Save and run").click()
+    page.locator("td a.open").first.wait_for()
+
+
+def complete(page: Page) -> None:
+    page.locator("#q").press_sequentially("rate limit lang:py")
+    page.locator("#completions li").first.wait_for()
+
+
+def open_palette(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.type("guard")
+    page.locator("dialog [aria-selected=true]", has_text="uard").wait_for()
+
+
+def show_names(page: Page) -> None:
+    page.keyboard.press("d")
+    page.locator("#names a.open").first.wait_for()
+
+
+def open_conversation(page: Page) -> None:
+    page.locator(".entries a.open").first.click()
+    page.locator(".message").first.wait_for()
+
+
+SHOTS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
+    "search": (address(q="what keeps secrets out of the index"), None),
+    "facets": (address(q="rate limit lang:python -kind:test"), None),
+    "completion": (address(), complete),
+    "lines": (address(q=r"class \w+Error lang:python", tab="lines"), None),
+    "nothing": (address(q="frobnicator lang:haskell"), None),
+    "viewer": (address("/view", path="src/sonde/web/guard.py", lines="79-91") + "#L79", None),
+    "names": (address("/view", path="src/sonde/web/guard.py", lines="76") + "#L76", show_names),
+    "document": (address("/view", path="docs/page.md"), None),
+    "folder": (address("/view", path="src/sonde"), None),
+    "home": ("/", None),
+    "palette": ("/", open_palette),
+    "keys": ("/keys", None),
+    "knowledge": ("/knowledge", None),
+    "conversation": (address("/knowledge", source="chats"), open_conversation),
+    "jobs": ("/jobs", None),
+    "disk": ("/disk", scan),
+    "report": ("/disk", show_report),
+    "query": ("/queries", run_query),
+}
+"""Name -> address, and what is done there before the picture is taken; in this order."""
+
+
+NOTES = {
+    "rollout.md": "---\ntags: [work, release]\n---\n# Rollout\n\nShip on **Tuesday**.\n",
+    "soup.md": "---\ntags: [home]\n---\n# Pea soup\n\nPeas, water, salt. Simmer for 40 minutes.\n",
+    "reading.md": "---\ntags: [work, papers]\n---\n# To read\n\nRank fusion, and why it works.\n",
+}
+ANSWER = """Refuse them **before** they are read:
+
+```python
+if secret_in(text, path):
+    return Skipped(path, "secret_content")
+```
+
+Then there is nothing to leak."""
+TALK = (
+    ("user", "How do I keep secrets out of an index?"),
+    ("assistant", ANSWER),
+    ("user", "And names that look like secrets?"),
+    ("assistant", "Those are never opened at all."),
+)
+
+
+def write_notes(folder: Path) -> None:
+    """A few notes, and a conversation as a chat program exports it."""
+    folder.mkdir()
+    for name, text in NOTES.items():
+        (folder / name).write_text(text)
+    mapping = {
+        str(at): {"id": str(at), "parent": str(at - 1) if at else None,
+                  "children": [str(at + 1)] if at + 1 < len(TALK) else [],
+                  "message": {"id": str(at), "author": {"role": who}, "create_time": 1.79e9 + at,
+                              "content": {"content_type": "text", "parts": [text]}}}
+        for at, (who, text) in enumerate(TALK)
+    }  # fmt: skip
+    chat = {"title": "Secrets and indexes", "create_time": 1.79e9, "update_time": 1.79e9,
+            "mapping": mapping}  # fmt: skip
+    (folder / "conversations.json").write_text(json.dumps([chat]))
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "docs" / "pictures").absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as home:
+        project = Path(home) / "sonde"
+        kept_out = shutil.ignore_patterns("__pycache__", "models")
+        shutil.copytree(ROOT / "src", project / "src", ignore=kept_out)
+        shutil.copytree(ROOT / "docs", project / "docs")
+        shutil.copy(ROOT / "pyproject.toml", project)
+        environ = {**os.environ, "SONDE_HOME": f"{home}/home", "SONDE_FILE_ROOTS": home,
+                   "HOME": home}  # fmt: skip
+        sonde = [sys.executable, "-m", "sonde.cli.main", "--yes"]
+        subprocess.run([*sonde, "index", "--quiet"], cwd=project, env=environ, check=True)
+        write_notes(Path(home) / "notes")
+        imported = [*sonde, "knowledge", "import", f"{home}/notes"]
+        subprocess.run(imported, cwd=project, env=environ, check=True, capture_output=True)
+        server = subprocess.Popen(
+            [*sonde, "--json", "serve", "--port", "0"],
+            cwd=project, env=environ, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            assert server.stdout
+            facts = json.loads(server.stdout.readline())
+            take_pictures(facts["url"], facts["key"], folder, set(sys.argv[2:]) or set(SHOTS))
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def take_pictures(url: str, key: str, folder: Path, names: set[str]) -> None:
+    with sync_playwright() as playwright:
+        chromium = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS.split())
+        for name, (way, prepare) in SHOTS.items():
+            for look, (width, height) in SIZES.items() if name in names else ():
+                context = browser.new_context(
+                    color_scheme="dark" if look == "dark" else "light",
+                    viewport={"width": width, "height": height},
+                    extra_http_headers={"Authorization": f"Bearer {key}"},
+                )
+                page = context.new_page()
+                page.goto(url + way)
+                page.reload()  # the first search of a server loads its models
+                if prepare:
+                    prepare(page)
+                picture = Image.open(io.BytesIO(page.screenshot()))
+                picture.convert("RGB").save(folder / f"{name}-{look}.webp", quality=QUALITY)
+                context.close()
+        browser.close()
+    for path in sorted(folder.glob("*.webp")):
+        print(f"{path.name}  {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

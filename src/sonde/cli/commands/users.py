@@ -1,0 +1,125 @@
+"""`sonde users`: the keys of the server's users, and what the operator gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+from sonde.cli.parse import FOUND, NOTHING
+from sonde.cli.session import Session
+from sonde.cli.terminal import escape_controls
+from sonde.errors import InvalidRequest
+from sonde.stores.users import Gift, Users, load_signing_key
+from sonde.text.formats import count_of, show_time
+from sonde.types import LOCAL
+
+
+def run_users(session: Session) -> int:
+    """Create a key, list all, or revoke those of a user; give a user folders and projects."""
+    users = Users(session.settings.home / "users.json")
+    action, name = session.args.action, session.args.name
+    if action == "list":
+        return _list(session, users)
+    if action in ("key", "link"):
+        return _show_own_key(session, users, action)
+    if not name:
+        raise InvalidRequest(
+            f"users {action} without a name",
+            user_message="Whom? Name a user.",
+            next_action=f"Run `sonde users {action} NAME`.",
+        )
+    if action == "add":
+        key, secret = users.add_key(name)
+        session.print_answer({"user": key.user, "id": key.id, "key": secret}, [secret])
+        if not session.args.json:
+            session.note(f"The key of {name}; it is shown this once. Send it as a bearer token.")
+        return FOUND
+    if action != "revoke":
+        return _give(session, users, action, name)
+    ended = users.revoke(name)
+    line = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
+    session.print_done({"revoked": ended}, line)
+    return FOUND
+
+
+def _show_own_key(session: Session, users: Users, action: str) -> int:
+    """Print the key of this installation, or a link that signs a browser in with it."""
+    from sonde.web.accounts import make_login_code
+
+    settings = session.settings
+    signing_key = load_signing_key(settings.home)
+    if action == "key":
+        key = users.make_own_key(signing_key)
+        session.print_answer({"user": LOCAL, "key": key}, [key])
+        return FOUND
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = settings.public_url.rstrip("/") or f"http://{host}:{settings.port}"
+    link = f"{address}/login?code={make_login_code(signing_key)}"
+    session.print_answer({"link": link}, [link])
+    if not session.args.json:
+        session.note("It signs one browser in, once, within 10 minutes, while `sonde serve` runs.")
+    return FOUND
+
+
+def _give(session: Session, users: Users, action: str, name: str) -> int:
+    """Give a user a folder, a project or a collection of knowledge, or take it back."""
+    knowledge: str = session.args.knowledge or ""
+    what = knowledge or _find_folder(session, action, name)
+    row = {"user": name, "knowledge" if knowledge else "folder": what}
+    shown = f"the knowledge of {knowledge}" if knowledge else what
+    if action == "withdraw":
+        ended = users.withdraw(name, what)
+        done = f"{shown} withdrawn from {name}" if ended else f"{name} was not given {shown}"
+        session.print_done(row | {"withdrawn": ended}, done)
+        return FOUND if ended else NOTHING
+    if knowledge and not _has_knowledge(session, knowledge):
+        raise InvalidRequest(
+            f"users {action} {name} --knowledge {knowledge!r}",
+            user_message="There is no knowledge of '{owner}' to share.",
+            next_action=f"Run `sonde knowledge import FOLDER --user {knowledge}` first.",
+            owner=knowledge,
+        )
+    kind: Gift = "knowledge" if knowledge else "fileRoots" if action == "allow" else "projects"
+    users.give(kind, name, what)
+    may = "index, scan and read what is below" if kind == "fileRoots" else "search and read"
+    session.print_done(row | {"given": kind}, f"{name} may {may} {shown}")
+    return FOUND
+
+
+def _has_knowledge(session: Session, owner: str) -> bool:
+    from sonde.stores.knowledge.base import SOURCES
+
+    store = session.app.knowledge.of(owner)
+    return any(store.count(source)[0] for source in SOURCES)
+
+
+def _find_folder(session: Session, action: str, name: str) -> str:
+    """The folder that was named; to take one back it need not exist."""
+    text = session.args.folder
+    folder = Path(text).expanduser().resolve() if text else None
+    if folder is None or (action != "withdraw" and not folder.is_dir()):
+        raise InvalidRequest(
+            f"users {action} {name} {text!r}",
+            user_message="Which folder? Name one that exists.",
+            next_action=f"Run `sonde users {action} {name} FOLDER`.",
+        )
+    return str(folder)
+
+
+def _list(session: Session, users: Users) -> int:
+    rows, lines = [], []
+    for key in users.list_keys():
+        created, revoked = show_time(key.created_at), show_time(key.revoked_at)
+        rows.append({"user": key.user, "id": key.id, "created": created, "revoked": revoked})
+        state = f"revoked {revoked}" if revoked else f"since {created}"
+        lines.append(escape_controls(f"{key.user}  {key.id}  {state}"))
+    given = {kind: users.list_all_given(kind) for kind in get_args(Gift)}
+    for kind, holders in given.items():
+        for user, places in holders.items():
+            label = {"fileRoots": "may use", "knowledge": "sees the knowledge of"}.get(kind, "sees")
+            lines += [escape_controls(f"{user}  {label}  {place}") for place in places]
+    shown = {k: {u: [*p] for u, p in each.items()} for k, each in given.items()}
+    session.print_answer({"keys": rows, **shown}, lines)
+    if not rows:
+        session.note("there are no keys yet; `sonde users add NAME` creates one")
+    return FOUND if rows else NOTHING

@@ -1,0 +1,223 @@
+"""A user's own store together with the collections that were shared with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from sonde.stores.chunks.base import Vectors
+from sonde.stores.knowledge.base import (
+    ANYTHING,
+    Conditions,
+    Entry,
+    KnowledgeStore,
+    Piece,
+    Place,
+    RankedPiece,
+    Source,
+)
+from sonde.types import Scored
+
+
+class SharedKnowledge:
+    """A `KnowledgeStore` that reads several and writes one.
+
+    An entry of a collection has the id `12@handbook`. Keys of pieces are spread, so that each
+    store has its own: the key k of the store at place p is `k * stores + p`.
+    """
+
+    def __init__(self, own: KnowledgeStore, collections: Mapping[str, KnowledgeStore]) -> None:
+        self._own, self._collections = own, collections
+        self._stores = (("", own), *collections.items())
+        self.shared, self.scale = own.shared, own.scale
+
+    def _find(self, id: str) -> tuple[str, KnowledgeStore, str]:  # noqa: A002
+        """The collection (none: the user's own), the store and the id there."""
+        for name, store in self._collections.items():
+            if id.endswith(f"@{name}"):
+                return name, store, id.removesuffix(f"@{name}")
+        return "", self._own, id
+
+    def _spread(self, number: int, place: int) -> int:
+        return number * len(self._stores) + place
+
+    def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
+        """As the protocol says, in the collection that the id names."""
+        name, store, plain = self._find(id)
+        entry = store.get(source, plain, pieces=pieces)
+        return _label(entry, name) if entry else None
+
+    def find_title(self, source: Source, title: str) -> Entry | None:
+        """The user's own entry with this title, else that of a collection."""
+        found = ((name, store.find_title(source, title)) for name, store in self._stores)
+        return next((_label(entry, name) for name, entry in found if entry), None)
+
+    def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
+        """As the protocol says, in the collection that the id names."""
+        _, store, plain = self._find(id)
+        return store.read_pieces(source, plain, first, count)
+
+    def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
+        """As the protocol says, in the collection that the id names."""
+        _, store, plain = self._find(id)
+        return store.count_pieces(source, plain)
+
+    def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
+        """As the protocol says, in the collection that the id names."""
+        _, store, plain = self._find(id)
+        return store.find_piece(source, plain, uuid)
+
+    def list_media_types(self) -> list[str]:
+        """Those of all stores."""
+        return sorted({kind for _, store in self._stores for kind in store.list_media_types()})
+
+    def rank(
+        self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
+    ) -> list[Scored]:
+        """The best of all stores; each weighs words by how rare they are in it."""
+        return self._merge(
+            (store.rank(source, terms, limit, where) for store in self._list(where)), limit
+        )
+
+    def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
+        """As in the store that knows each term best."""
+        weights = [store.weigh_terms(source, terms) for _, store in self._stores]
+        return {term: min(each[term] for each in weights) for term in weights[0]}
+
+    def nearest(
+        self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING
+    ) -> list[Scored]:
+        """The nearest of all stores."""
+        return self._merge(
+            (store.nearest(source, model, vector, limit, where) for store in self._list(where)),
+            limit,
+        )
+
+    def compare(
+        self, source: Source, model: str, vector: Vectors, numbers: Sequence[int]
+    ) -> Mapping[int, float]:
+        """As the protocol says, by spread keys."""
+        return {
+            self._spread(key, place): score
+            for place, store, own in self._divide(numbers)
+            for key, score in store.compare(source, model, vector, own).items()
+        }
+
+    def drop_damaged(self, source: Source, model: str) -> int:
+        """Of all stores."""
+        return sum(store.drop_damaged(source, model) for _, store in self._stores)
+
+    def coverage(self, source: Source, model: str) -> tuple[int, int]:
+        """Of all stores."""
+        counts = [store.coverage(source, model) for _, store in self._stores]
+        return sum(have for have, _ in counts), sum(total for _, total in counts)
+
+    def _divide(self, numbers: Sequence[int]) -> Iterable[tuple[int, KnowledgeStore, list[int]]]:
+        """Each store with its place and the keys it has of these."""
+        for place, (_, store) in enumerate(self._stores):
+            own = [key // len(self._stores) for key in numbers if key % len(self._stores) == place]
+            if own:
+                yield place, store, own
+
+    def _list(self, where: Conditions) -> list[KnowledgeStore]:
+        """The stores to search; a character that a search names is the user's own."""
+        return [self._own] if where.character else [store for _, store in self._stores]
+
+    def _merge(self, rankings: Iterable[list[Scored]], limit: int) -> list[Scored]:
+        merged = [
+            replace(one, id=self._spread(one.id, place))
+            for place, ranking in enumerate(rankings)
+            for one in ranking
+        ]
+        return sorted(merged, key=lambda one: (-one.score, one.id))[:limit]
+
+    def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
+        """As the protocol says, by spread keys."""
+        located: dict[int, RankedPiece] = {}
+        for place, store, own in self._divide(numbers):
+            for number, found in store.locate(source, own).items():
+                key = self._spread(number, place)
+                entry = replace(found.entry, number=self._spread(found.entry.number, place))
+                piece = replace(found.piece, number=key)
+                located[key] = RankedPiece(_label(entry, self._stores[place][0]), piece)
+        return located
+
+    def generation(self, source: Source) -> int:
+        """Of the user's own store."""
+        return self._own.generation(source)
+
+    def count(self, source: Source) -> tuple[int, int]:
+        """Of the user's own store."""
+        return self._own.count(source)
+
+    def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
+        """Of the user's own store."""
+        return self._own.put(source, entries)
+
+    def remove(self, source: Source, ids: Collection[str]) -> int:
+        """Of the user's own store."""
+        return self._own.remove(source, ids)
+
+    def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
+        """Of the user's own store."""
+        return self._own.list_entries(source, after, limit)
+
+    def list_newest(self, source: Source, limit: int) -> list[Entry]:
+        """Of the user's own store."""
+        return self._own.list_newest(source, limit)
+
+    def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
+        """Of the user's own store."""
+        return self._own.list_origin(source, origin)
+
+    def bury(self, source: Source, places: Mapping[Place, str]) -> None:
+        """Of the user's own store."""
+        self._own.bury(source, places)
+
+    def unbury(self, source: Source, places: Collection[Place]) -> None:
+        """Of the user's own store."""
+        self._own.unbury(source, places)
+
+    def list_buried(self, source: Source) -> Mapping[Place, str]:
+        """Of the user's own store."""
+        return self._own.list_buried(source)
+
+    def forget_models(self, source: Source, kept: Collection[str]) -> None:
+        """Of the user's own store."""
+        self._own.forget_models(source, kept)
+
+    def list_bare(
+        self, source: Source, model: str, limit: int, before: int | None = None
+    ) -> list[RankedPiece]:
+        """Of the user's own store."""
+        return self._own.list_bare(source, model, limit, before)
+
+    def put_vectors(
+        self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
+    ) -> None:
+        """Of the user's own store."""
+        self._own.put_vectors(source, model, numbers, rows)
+
+    def remember(self, key: str, value: str, seconds: float) -> None:
+        """Of the user's own store."""
+        self._own.remember(key, value, seconds)
+
+    def recall(self, key: str) -> str | None:
+        """Of the user's own store."""
+        return self._own.recall(key)
+
+    def measure_bytes(self) -> int:
+        """Of the user's own store."""
+        return self._own.measure_bytes()
+
+    def close(self) -> None:
+        """Of the user's own store."""
+        self._own.close()
+
+
+def _label(entry: Entry, name: str) -> Entry:
+    """An entry under the id by which a user of its collection knows it."""
+    if not name:
+        return entry
+    character = entry.character and f"{entry.character}@{name}"
+    return replace(entry, id=f"{entry.id}@{name}", character=character)

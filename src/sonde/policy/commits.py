@@ -1,0 +1,127 @@
+"""Commits of a project's repository: messages and paths, as far as policy admits them.
+
+git itself reads them, in an environment where nothing that a repository configures is run: no
+hook, pager, external diff, text converter, signature check, monitor, or transport. A repository
+is read only if it is the project's own: its folder lies in the project, or is one of a worktree
+that the repository knows.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sonde.errors import NoHistory
+from sonde.policy.admit import Rules, compile_rules, find_denied
+from sonde.policy.changes import Repository, find_repository
+from sonde.policy.secrets import redact_secrets
+
+_TIMEOUT_S = 60  # a hundred thousand commits are listed in a few seconds
+_MOST_PATHS = 30  # of a commit that are kept: what it is about shows in fewer
+_MOST_CHARS = 4_000  # of a message: longer ones are pasted logs
+_SAFE = (
+    "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.askPass=",
+    "core.sshCommand=false", "core.quotePath=false", "core.attributesFile=/dev/null",
+    "credential.helper=", "protocol.allow=never", "log.showSignature=false", "log.mailmap=false",
+    "log.showRoot=true", "diff.external=", "gpg.program=false",
+)  # fmt: skip
+_LINKS = ("HEAD", "config", "objects", "objects/pack", "objects/info", "refs", "packed-refs")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit, with the paths that may be seen of it."""
+
+    id: str
+    author: str
+    time_s: int
+    message: str
+    paths: tuple[str, ...]
+    hidden: bool = False
+    """Whether paths were left out."""
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it may be shown: it touches something that may, or nothing at all."""
+        return bool(self.paths) or not self.hidden
+
+
+def find_history(root: Path) -> Repository:
+    """The project's own repository; raises `NoHistory`."""
+    repository = find_repository(root)
+    if repository is None:
+        raise NoHistory(f"{root} is not the root of a git repository")
+    git, shared = repository.git.resolve(), repository.shared.resolve()
+    if not shared.is_relative_to(root.resolve()) or (root / ".git").is_symlink():
+        known = _read_line(git / "gitdir")
+        if not known or Path(known).resolve() != (root / ".git").resolve():
+            raise NoHistory(f"{shared} is outside {root} and knows no worktree there")
+    if any((folder / name).is_symlink() for folder in (git, shared) for name in _LINKS):
+        raise NoHistory(f"{shared} consists of links")
+    if _read_line(shared / "objects" / "info" / "alternates"):
+        raise NoHistory(f"{shared} borrows objects of another repository")
+    return repository
+
+
+def _read_line(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "surrogateescape").strip()
+    except OSError:
+        return ""
+
+
+def list_commit_ids(root: Path, most: int, under: str = "") -> list[str]:
+    """The newest commits, from the one that is checked out back; `under` names a folder or file."""
+    asked = ("rev-list", f"--max-count={most}", "HEAD", "--", *([under] if under else ["."]))
+    return _run_git(root, asked).decode().split()
+
+
+def read_commits(root: Path, ids: Sequence[str], rules: Rules) -> Iterator[Commit]:
+    """These commits, without the paths that policy leaves out and without secrets in messages."""
+    gate, mark = compile_rules(rules), secrets.token_hex(16)
+
+    def admits(path: str) -> bool:
+        folders = [path[:at] for at, character in enumerate(path) if character == "/"]
+        return not (
+            find_denied(path, rules)
+            or gate.excludes(path, folder=False)
+            or any(gate.excludes(folder, folder=True) for folder in folders)
+        ) and gate.includes(path)
+
+    form = f"--format={mark}%x00%H%x00%an%x00%at%x00%B%x00"
+    asked = ("log", "--stdin", "--no-walk=unsorted", "-z", "--name-only", "--no-renames",
+             "--diff-merges=first-parent", "--relative", "--no-ext-diff", "--no-textconv",
+             "--encoding=UTF-8", form)  # fmt: skip
+    found = _run_git(root, asked, "\n".join(ids).encode())
+    for part in found.decode("utf-8", "replace").split(mark)[1:]:
+        _, name, author, time_s, message, *rest = part.split("\0")
+        paths = [path.lstrip("\n") for path in rest if path.strip("\n")]
+        shown = [path for path in paths if admits(path)]
+        text = redact_secrets(message.strip()[:_MOST_CHARS])[0]
+        hidden = len(shown) < len(paths)
+        yield Commit(name, author, int(time_s or 0), text, tuple(shown[:_MOST_PATHS]), hidden)
+
+
+def _run_git(root: Path, arguments: Sequence[str], given: bytes = b"") -> bytes:
+    """What a git command prints, in an environment that runs nothing else."""
+    find_history(root)
+    options = [part for setting in _SAFE for part in ("-c", setting)]
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    environ |= {
+        "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_CEILING_DIRECTORIES":
+        str(root.parent), "LC_ALL": "C.UTF-8",
+    }  # fmt: skip
+    command = ["git", "--no-pager", *options, "-C", str(root), *arguments]
+    try:
+        done = subprocess.run(
+            command, input=given, capture_output=True, check=True, timeout=_TIMEOUT_S, env=environ
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", b"") or b""
+        raise NoHistory(f"{error} {said.decode('utf-8', 'replace').strip()}") from error
+    return done.stdout

@@ -1,0 +1,316 @@
+"""A page of search results as values and as HTML: matches by file, in colours, with reasons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from typing import Literal, NamedTuple
+
+from sonde.projects.literal import EXACT
+from sonde.searching.query_language import FileKind
+from sonde.text.formats import count_of
+from sonde.text.highlight import Finder, TextSpan, join_parts
+from sonde.text.syntax_highlighting import Token, highlight_code
+from sonde.types import Hit
+from sonde.web.pages.html import (
+    Markup,
+    join,
+    link_file,
+    link_to,
+    name_folder,
+    show_icon,
+    show_line,
+    show_tokens,
+    tag,
+)
+
+Mode = Literal["hybrid", "lexical", "semantic"]
+SHOWN_MATCHES, SHOWN_LINES = 3, 10
+"""Matches of a file that are not folded: passages of several lines, and single lines."""
+_GAP = "⋮"
+_REFINED = re.compile(r"complete; deeper vectors for (\d+) % of chunks")
+"""Nothing is missing; a deeper model still reads what the first one has read."""
+_LANGUAGE_NAMES = {
+    "cpp": "C++", "csharp": "C#", "css": "CSS", "html": "HTML", "javascript": "JavaScript",
+    "json": "JSON", "php": "PHP", "rst": "reStructuredText", "scss": "SCSS", "sql": "SQL",
+    "svg": "SVG", "toml": "TOML", "typescript": "TypeScript", "xml": "XML", "yaml": "YAML",
+    "ini": "INI", "csv": "CSV", "graphql": "GraphQL", "latex": "LaTeX",
+}  # fmt: skip
+KIND_ICONS: Mapping[FileKind, str] = {
+    "code": "file-code", "docs": "file-text", "config": "file-cog", "test": "flask-conical",
+    "notes": "sticky-note",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SearchForm:
+    """The fields of the search form."""
+
+    query: str = ""
+    tab: str = "all"
+    project: str = ""
+    mode: Mode = "hybrid"
+    cursor: str = ""
+    offset: int = 0
+
+    def link(self, **changes: str | int | None) -> str:
+        """The address of the same search with some fields changed."""
+        kept = {
+            "q": self.query,
+            "tab": self.tab if self.tab != "all" else "",
+            "project": self.project,
+            "mode": self.mode if self.mode != "hybrid" else "",
+        }
+        return link_to("/", **{**kept, **changes})
+
+
+class Row(NamedTuple):
+    """A line of code that is shown."""
+
+    number: int
+    """0 stands for lines left out."""
+    tokens: Sequence[Token]
+    spans: Sequence[TextSpan] = ()
+    """What of it matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMatch:
+    """Some lines of a file that are shown."""
+
+    rows: Sequence[Row]
+    href: str
+    symbol: str = ""
+    why: tuple[str, ...] = ()
+    stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """A file and its matches, or one entry of personal knowledge."""
+
+    title: str
+    href: str
+    kind: FileKind = "code"
+    project: str = ""
+    """Empty where all results are of one."""
+    language: str = ""
+    count: int = 0
+    matches: Sequence[ShownMatch] = ()
+    excerpt: str = ""
+    """For entries, which have no lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPage:
+    """A page of results."""
+
+    groups: Sequence[FileGroup]
+    total: int
+    files: int | None = None
+    """How many files the matches are in, where it is known."""
+    more: Mapping[str, str | int | None] = field(default_factory=dict)
+    """The field in which the address of the next page differs; None if there is none."""
+    note: str = ""
+    freshness: str = ""
+    milliseconds: int | None = None
+    noun: str = "match"
+    is_capped: bool = False
+    """There are more than `total`."""
+    facets: Markup | None = None
+
+
+# --- reasons ---
+
+_REASONS: Mapping[str, str] = {
+    "lexical": "holds your words", "dense": "close in meaning", "deep": "close in meaning",
+    "defines": "defines it", "definition": "a name in it fits", "name": "its name fits",
+    "is_named": "its name fits", "is_spelled": "its name fits", "is_qualified": "its name fits",
+    "scope": "its surroundings fit", "stem": "the file's name fits",
+    "folder": "the folder's name fits", "path": "the path fits", "holds_name": "uses the name",
+    "importers": "many files import it", "test_asked": "a test, as asked",
+    "opening": "its first lines fit", "told_lexical": "holds your words",
+    "code": "holds your words",
+    "chunk_lexical": "holds your words", "chunk_dense": "close in meaning",
+    "chunk_deep": "close in meaning", "own": "close in meaning",
+    "told_dense": "close in meaning", "told_path": "you name its path",
+    "told_frame": "a line of your stack trace", "told_name": "you name it",
+}  # fmt: skip
+"""Features of the ranking, or what their names begin with, as a reader would say it."""
+_MOST_REASONS = 3  # a line, also on a phone; the rest counts for little
+
+
+def describe_reasons(hit: Hit) -> tuple[str, ...]:
+    """Why a hit is where it is, strongest first, in words."""
+    if hit.score_type == EXACT:
+        return ("exactly what you typed",)
+    said = (
+        _REASONS.get(name) or _REASONS.get("_".join(name.split("_")[:2]))
+        or _REASONS.get(name.partition("_")[0])
+        for name, part in hit.why if part > 0
+    )  # fmt: skip
+    return tuple(dict.fromkeys(filter(None, said)))[:_MOST_REASONS]
+
+
+# --- lines ---
+
+
+def number_rows(hit: Hit, whole: Hit, find: Finder) -> list[Row]:
+    """The lines shown of a hit with their numbers, colours and matches.
+
+    Colours come from the whole passage: what is shown may begin inside a comment.
+    """
+    lines = [line.removesuffix("\r") for line in hit.text.removesuffix("\n").split("\n")]
+    parts = hit.parts or ((hit.start_line, hit.start_line + len(lines) - 1),)
+    numbers: list[int] = []
+    for first, last in parts:
+        numbers += [0] * bool(numbers) + list(range(first, last + 1))
+    numbers += [0] * (len(lines) - len(numbers))
+    colored = dict(enumerate(highlight_code(whole.text, hit.language), whole.start_line))
+    rows: list[Row] = []
+    for number, line in zip(numbers, lines, strict=False):
+        tokens = [] if not number else colored.get(number, [])
+        if "".join(text for _, text in tokens) != line:
+            tokens = highlight_code(line, hit.language)[0]
+        rows.append(Row(number, tokens, join_parts(line, find(line)) if number else ()))
+    blank = next((at for at, line in enumerate(lines) if line.strip()), 0)
+    return rows[blank:]
+
+
+def _split_tokens(
+    tokens: Iterable[Token], spans: Sequence[TextSpan]
+) -> Iterator[tuple[bool, Token]]:
+    """The tokens cut at the borders of the spans, and whether each piece is inside one."""
+    borders = sorted(set(chain.from_iterable(spans)))
+    at = 0
+    for kind, text in tokens:
+        cuts = [0, *(b - at for b in borders if 0 < b - at < len(text)), len(text)]
+        for start, end in pairwise(cuts):
+            inside = any(first <= at + start < last for first, last in spans)
+            yield inside, Token(kind, text[start:end])
+        at += len(text)
+
+
+def _mark_tokens(tokens: Iterable[Token], spans: Sequence[TextSpan]) -> Markup:
+    """A line of code in colours, with its matches marked."""
+    if not spans:
+        return show_tokens(tokens)
+    parts: list[Markup] = []
+    run: list[Token] = []
+    marked = False
+    for inside, token in (*_split_tokens(tokens, spans), (False, Token("", ""))):
+        if inside != marked:
+            parts.append(tag("mark", show_tokens(run)) if marked else show_tokens(run))
+            run, marked = [], inside
+        run.append(token)
+    return join([*parts, show_tokens(run)])
+
+
+def mark_words(text: str, find: Finder) -> Markup:
+    """A text with the words of the query marked."""
+    return _mark_tokens([Token("", text)], join_parts(text, find(text)))
+
+
+def _show_code(match: ShownMatch) -> Markup:
+    view = match.href.partition("#")[0]
+    lines = [
+        show_line(row.number, view, _mark_tokens(row.tokens, row.spans))
+        if row.number else tag("span", tag("i", _GAP, aria_hidden="true"), "\n", class_="gap")
+        for row in match.rows
+    ]  # fmt: skip
+    return tag("pre", tag("code", lines), class_="code", tabindex="-1")
+
+
+# --- groups ---
+
+
+def _show_match(match: ShownMatch) -> Markup:
+    names = match.symbol.split(" > " if " " in match.symbol else ".")
+    steps = [tag("span", step) for step in names if step]
+    trail = join(chain.from_iterable((tag("i", "›", aria_hidden="true"), step) for step in steps))
+    head = [
+        tag("a", trail, href=match.href, class_="symbol") if steps else None,
+        tag("span", "changed since", class_="badge warn") if match.stale else None,
+        tag("span", " · ".join(match.why), class_="why", title="Why this is here")
+        if match.why else None,
+    ]  # fmt: skip
+    code = _show_code(match) if match.rows else None
+    return tag("div", tag("p", head) if any(head) else None, code, class_="match")
+
+
+def _show_group(group: FileGroup, find: Finder, *, folded_after: int, noun: str) -> Markup:
+    folder, slash, name = (
+        group.title.rpartition("/") if group.kind != "notes" else ("", "", group.title)
+    )
+    title = [tag("span", mark_words(folder + slash, find), class_="folder") if folder else None,
+             tag("span", mark_words(name, find), class_="name")]  # fmt: skip
+    facts = [
+        tag("span", show_icon("git-branch"), name_folder(group.project), class_="project",
+            title=group.project) if group.project else None,
+        tag("span", name_language(group.language), class_="language") if group.language else None,
+        tag("span", count_of(group.count, noun), class_="count")
+        if group.count > 1 else None,
+    ]  # fmt: skip
+    head = tag("h2", show_icon(KIND_ICONS[group.kind]),
+               tag("a", title, href=group.href, class_="open"),
+               tag("span", facts, class_="facts"))  # fmt: skip
+    shown = [_show_match(each) for each in group.matches[:folded_after]]
+    rest = [_show_match(each) for each in group.matches[folded_after:]]
+    unseen = group.count - len(group.matches)
+    fold = tag(
+        "details",
+        tag("summary", f"{count_of(len(rest), f'more {noun}')} in this file"),
+        rest,
+        tag("p", tag("a", f"and {unseen:,} more", href=group.href)) if unseen > 0 else None,
+    ) if rest else None  # fmt: skip
+    excerpt = tag("p", mark_words(group.excerpt, find), class_="excerpt") if group.excerpt else None
+    return tag("li", head, excerpt, shown, fold, class_=f"file-group of-{group.kind}")
+
+
+def name_language(language: str) -> str:
+    """A language as its users write it."""
+    return _LANGUAGE_NAMES.get(language) or language.capitalize()
+
+
+def show_results(asked: SearchForm, found: ResultPage, find: Finder) -> Markup:
+    """A page of results; `find` marks the words in titles."""
+    lines = asked.tab == "lines"
+    after = SHOWN_LINES if lines else SHOWN_MATCHES
+    groups = [_show_group(each, find, folded_after=after, noun=found.noun) for each in found.groups]
+    ways = [
+        tag("a", "First results", href=asked.link()) if asked.cursor or asked.offset else None,
+        tag("a", "More results", href=asked.link(**found.more), rel="next", class_="next")
+        if any(found.more.values()) else None,
+    ]  # fmt: skip
+    kind = {"paths": "hits paths", "lines": "hits by-line"}.get(asked.tab, "hits")
+    return join([
+        found.facets,
+        tag("section",
+            tag("p", _summarize(found), class_="summary"),
+            tag("ol", groups, class_=kind),
+            tag("nav", ways, class_="ways", aria_label="Pages") if any(ways) else None,
+            class_="found", aria_label="Results"),
+    ])  # fmt: skip
+
+
+def _summarize(found: ResultPage) -> list[object]:
+    """How many there are, said so that it is true, how long it took, and how far to trust it."""
+    counted = count_of(found.total, found.noun)
+    place = f" in {count_of(found.files, 'file')}" if found.files and found.noun != "file" else ""
+    fresh = found.freshness
+    if refined := _REFINED.fullmatch(fresh):
+        fresh = f"still refining, {refined[1]} % done"
+    return [
+        tag("strong", f"At least {counted}" if found.is_capped else counted), place,
+        f" · {found.milliseconds} ms" if found.milliseconds is not None else None,
+        tag("span", fresh, class_="badge", title=found.freshness)
+        if fresh not in ("", "complete") else None,
+        tag("span", found.note, class_="remark") if found.note else None,
+    ]  # fmt: skip
+
+
+def link_hit(hit: Hit) -> str:
+    """The page of a hit's file with its lines chosen."""
+    return link_file(hit.project, hit.path, hit.start_line, hit.end_line)

@@ -1,0 +1,171 @@
+"""The searches of the search page: passages, lines, paths and entries as groups by file."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sonde.app import App
+from sonde.projects.lines import find_changed_hits, present_hit
+from sonde.projects.literal import EXACT
+from sonde.projects.pages import MatchPage, PageMode, PageRequest, PageView, open_match_page
+from sonde.runtime.work import Work
+from sonde.searching.query_language import QueryCondition, kind_of_file, parse_query
+from sonde.text.highlight import Finder, find_query_words
+from sonde.text.syntax_highlighting import highlight_code
+from sonde.tools.code import search_by_path
+from sonde.types import Hit
+from sonde.web.pages.html import link_file
+from sonde.web.results.facets import show_facets
+from sonde.web.results.groups import (
+    FileGroup,
+    ResultPage,
+    Row,
+    SearchForm,
+    ShownMatch,
+    describe_reasons,
+    link_hit,
+    number_rows,
+)
+
+_PAGE_FILES = 12
+"""Files of a page: a few screens, and quick enough to show while one types."""
+_BEST = 40
+"""Passages of code, and of docs, that are ranked: more than anybody reads."""
+_PATHS_PAGE_SIZE = 100  # paths are short: a few screens
+_MAX_PATHS = 1000  # a glob that matches more is too wide to read through
+_SNIPPET_CHARS = 600  # of each match: about twelve lines
+_MOST_MATCHES, _MOST_LINES = 8, 60  # of a file that are shown at all, folded or not
+_NOTES_AT = 3  # files before the notes: what a query is about is more often code
+_GLOB_CHARS = frozenset("*?[{")
+_TAB_CONDITIONS: Mapping[str, tuple[QueryCondition, ...]] = {
+    "code": (QueryCondition("kind", "code"), QueryCondition("kind", "config")),
+    "docs": (QueryCondition("kind", "docs"),),
+}
+
+
+def find_hits(
+    app: App, asked: SearchForm, work: Work, notes: Sequence[FileGroup] = ()
+) -> ResultPage:
+    """Passages, best first, or lines by path; by file, with facets. Notes go among the first."""
+    began = time.perf_counter()
+    query = parse_query(asked.query)
+    is_lines = asked.tab == "lines"
+    request = _make_request(asked)
+    page = open_match_page(
+        app.workspace, request, PageView(page_size=1), work, asked.cursor or None
+    )
+    hits: Sequence[Hit] = page.results.hits
+    files = _group_files(hits)
+    shown = files[page.offset : page.offset + _PAGE_FILES]
+    most = _MOST_LINES if is_lines else _MOST_MATCHES
+    taken = [hit for group in shown for hit in group[:most]]
+    changed = find_changed_hits(app.workspace, taken, just_searched=not asked.cursor)
+    show = (
+        _LineView(page)
+        if is_lines
+        else _PassageView(app, page, changed, find_query_words(query.text))
+    )
+    several = len({hit.project for hit in hits}) > 1
+    groups = [_make_group(group, show, most, name_project=several) for group in shown]
+    after = page.offset + _PAGE_FILES
+    more = app.workspace.results.cursor_at(page.results, after) if after < len(files) else None
+    ranking = page.ranking
+    return ResultPage(
+        [*groups[:_NOTES_AT], *notes, *groups[_NOTES_AT:]], len(hits), len(files), {"cursor": more},
+        ranking.note, ranking.freshness, round((time.perf_counter() - began) * 1000),
+        "line" if is_lines else "match", ranking.is_capped,
+        show_facets(asked, hits, len(notes)) if hits else None,
+    )  # fmt: skip
+
+
+def _group_files(hits: Iterable[Hit]) -> list[list[Hit]]:
+    """The hits by file, best first. Scores of code and docs are no measure of each other, so the
+    files of the kind that leads come first, two for each of the other."""
+    files: dict[tuple[str, str], list[Hit]] = {}
+    for hit in hits:
+        files.setdefault((hit.project, hit.path), []).append(hit)
+    groups = list(files.values())
+    counted = Counter[str]()
+
+    def place(group: list[Hit]) -> float:
+        kind, is_exact = group[0].kind, group[0].score_type in (EXACT, "regex")
+        counted[kind] += not is_exact
+        at = counted[kind]
+        return 0 if is_exact else at if kind == groups[0][0].kind else 2 * at - 0.5
+
+    return sorted(groups, key=place)
+
+
+def _make_request(asked: SearchForm) -> PageRequest:
+    """The search of a form; a cursor carries its own."""
+    mode: PageMode = "regex" if asked.tab == "lines" else asked.mode
+    if asked.cursor:
+        return PageRequest(mode)
+    text, conditions = asked.query, _TAB_CONDITIONS.get(asked.tab, ())
+    if mode == "regex":
+        query = parse_query(asked.query, named_only=True)
+        text, conditions = query.words, query.conditions
+    return PageRequest(
+        mode, text, project=asked.project or None, conditions=conditions or None,
+        top_k=None if mode == "regex" else _BEST, of_each_kind=mode != "regex" or None,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _PassageView:
+    """Presents passages, cut to the lines that answer."""
+
+    app: App
+    page: MatchPage
+    changed: Collection[tuple[str, str]]
+    find: Finder
+
+    def __call__(self, hit: Hit) -> ShownMatch:
+        moved = (hit.project, hit.path) in self.changed
+        question = self.page.question
+        assert question is not None
+        shown = present_hit(self.app.workspace, question, hit, _SNIPPET_CHARS, moved=moved)
+        rows = number_rows(shown, hit, self.find) if shown.text else []
+        return ShownMatch(rows, link_hit(shown), shown.symbol, describe_reasons(shown), shown.stale)
+
+
+@dataclass(frozen=True, slots=True)
+class _LineView:
+    """Presents lines, with what of each matches."""
+
+    page: MatchPage
+
+    def __call__(self, hit: Hit) -> ShownMatch:
+        shown = self.page.present(hit, _SNIPPET_CHARS)
+        line, spans = shown.hit, shown.columns if not shown.is_clipped else ()
+        tokens = highlight_code(line.text.removesuffix("\r"), line.language)[0]
+        return ShownMatch([Row(line.start_line, tokens, spans)], link_hit(line), stale=line.stale)
+
+
+def _make_group(
+    hits: Sequence[Hit], show: Callable[[Hit], ShownMatch], most: int, *, name_project: bool
+) -> FileGroup:
+    first = hits[0]
+    matches = [show(hit) for hit in hits[:most]]
+    return FileGroup(
+        first.path, matches[0].href, kind_of_file(first.path, first.kind),
+        first.project if name_project else "", first.language, len(hits), matches,
+    )  # fmt: skip
+
+
+def find_paths(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    """Files by a part of their path, or a glob."""
+    query = asked.query
+    pattern = query if _GLOB_CHARS & set(query) else f"**/*{query}*"
+    limit = min(asked.offset + _PATHS_PAGE_SIZE, _MAX_PATHS)
+    answer = search_by_path(app, pattern, limit, asked.project or None, work=work)
+    groups = [
+        FileGroup(path, link_file(asked.project, path), kind_of_file(path, "code"))
+        for path in answer["matches"][asked.offset :]
+    ]
+    total = answer["totalMatches"]
+    more = {"offset": limit if limit < min(total, _MAX_PATHS) else None}
+    return ResultPage(groups, total, more=more, noun="file")

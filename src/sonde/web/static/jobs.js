@@ -1,0 +1,69 @@
+"use strict";
+// Pages with jobs: their progress as it comes.
+(() => {
+  function isWriting() {
+    const fields = [...document.querySelectorAll("input:not([type=hidden])")];
+    return fields.some((field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked);
+  }
+
+  // -- jobs -----------------------------------------------------------------------------------
+  const MOST_STREAMS = 4; // a browser opens six connections to one server
+  const followed = new Map();
+  function follow(row) {
+    const stream = new EventSource(`/api/jobs/${encodeURIComponent(row.dataset.job)}/events`);
+    followed.set(row.dataset.job, stream);
+    const show = (event) => {
+      const job = JSON.parse(event.data);
+      const status = row.querySelector("[data-status]");
+      const bar = row.querySelector("progress");
+      const note = row.querySelector("[data-note]");
+      status.textContent = job.status;
+      const done = job.progress || {};
+      if (job.progressPct !== undefined && bar) bar.value = job.progressPct;
+      const counts = [done.done, done.total].filter((each) => each !== undefined && (each || done.total));
+      const left = job.eta ? `, ${job.eta < 90 ? `${job.eta} s` : `${Math.round(job.eta / 60)} min`} left` : "";
+      note.textContent = `${done.stage || ""} ${counts.map((n) => n.toLocaleString("en")).join(" of ")}${left}`;
+      if (event.type !== "end") return;
+      stream.close();
+      if (live) return update();
+      // what somebody is writing is worth more than the newest figures
+      if (row.hasAttribute("data-reload") && !isWriting()) return location.reload();
+      status.className = `badge ${job.status === "done" ? "good" : "warn"}`;
+      bar?.remove();
+      row.querySelector("button")?.remove();
+      note.textContent = job.error?.userMessage || "";
+    };
+    stream.addEventListener("progress", show);
+    stream.addEventListener("end", show);
+  }
+
+  function followAll() {
+    const rows = [...document.querySelectorAll("[data-job]")].slice(0, MOST_STREAMS);
+    const wanted = new Set(rows.map((row) => row.dataset.job));
+    for (const [job, stream] of followed) {
+      stream.close();
+      followed.delete(job);
+    }
+    for (const row of rows) if (wanted.has(row.dataset.job)) follow(row);
+  }
+
+  // -- the page of jobs: those that others start come by themselves ------------------------------
+  const live = document.querySelector("[data-live]");
+  const AGAIN_MS = 2000; // soon enough for somebody who waits, cheap for the server
+  const listed = (holder) => [...holder.querySelectorAll("tr[data-job], tbody tr")].map((row) => row.dataset.job || row.textContent).join();
+
+  async function update() {
+    const answer = await fetch("/jobs?part=jobs", { headers: { accept: "text/html" } });
+    if (!answer.ok || answer.redirected) return;
+    const fresh = document.createElement("div");
+    fresh.innerHTML = await answer.text();
+    // the streams update the rows; a new list is only needed when other jobs are in it
+    const keys = (holder) => [...holder.querySelectorAll("[data-job]")].map((row) => row.dataset.job).join();
+    if (keys(fresh) === keys(live) && listed(fresh).length === listed(live).length) return;
+    if (live.contains(document.activeElement)) return;
+    live.replaceChildren(...fresh.childNodes);
+    followAll();
+  }
+  if (live) setInterval(() => document.hidden || update(), AGAIN_MS);
+  followAll();
+})();

@@ -1,0 +1,209 @@
+"""The palette: one box that leads to projects, files, symbols and actions; and the list of keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Literal
+
+from sonde.app import App
+from sonde.errors import SondeError
+from sonde.projects.find import known_roots
+from sonde.projects.freshness import list_current_paths
+from sonde.projects.project import Project
+from sonde.projects.update import repairing_corruption
+from sonde.runtime.work import Work
+from sonde.text.words import fold_name
+from sonde.tools.route import Content
+from sonde.tools.schema import Param
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    link_file,
+    name_folder,
+    show_icon,
+    show_note,
+    tag,
+)
+from sonde.web.viewer.contents import find_readable
+from sonde.web.viewer.folders import link_path
+
+_SHOWN = 7  # of each kind: all four fit on a screen
+_SEARCHED_PROJECTS = 5  # the caller's own and a few others; more would be slow while one types
+_NAMED_FILES = 60  # files whose symbols are read for a name: a few milliseconds
+_MIN_NAME = 2  # letters, before symbols are looked up: one letter begins them all
+
+_ACTIONS = {
+    "Search": ("/", "search", "Ask a question, name a thing"),
+    "Projects": ("/projects", "layers", "What is indexed"),
+    "Knowledge": ("/knowledge", "book-open", "Notes, documents, chats"),
+    "Disk": ("/disk", "hard-drive", "What takes the space"),
+    "Jobs": ("/jobs", "clock", "What runs, and how far it is"),
+    "Queries": ("/queries", "list-filter", "Filters over a disk"),
+    "Sets": ("/sets", "files", "Files put together"),
+    "Set up agents": ("/setup", "terminal", "Let an agent search with sonde"),
+    "Keys": ("/keys", "keyboard", "Everything by keyboard"),
+}
+"""Title -> address, icon, purpose."""
+
+KEYS = {
+    "Everywhere": (
+        ("Ctrl K", "go to a project, a file, a symbol"), ("/", "search"), ("?", "these keys"),
+        ("j k", "next and previous entry"), ("Enter", "open it"), ("Esc", "close or leave"),
+    ),
+    "In a file": (
+        ("f", "find in the file"), ("n p", "next and previous match"),
+        ("[ ]", "previous and next search result"), ("d", "definitions and uses of a name"),
+        ("o", "outline"), ("t", "files"), ("r", "rendered or source"), ("w", "raw"),
+        ("c", "copy the path"), ("y", "copy a permanent link"), ("e", "open in an editor"),
+    ),
+}  # fmt: skip
+"""Keys by where they work."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaletteItem:
+    """One thing to go to."""
+
+    title: str
+    href: str
+    icon: str
+    detail: str = ""
+
+
+def show_palette(
+    app: App,
+    q: Annotated[str, Param("Part of a name", max_length=200)] = "",
+    project: Annotated[str | None, Param("Where one is", max_length=4096)] = None,
+    part: Annotated[Literal["items"] | None, Param("Only the list")] = None,
+    *,
+    work: Work,
+) -> Content:
+    """Projects, files, symbols and actions whose name fits."""
+    groups = _find_groups(app, q.strip(), project, work)
+    shown = [
+        tag("section",
+            tag("h2", name),
+            tag("ul", [_show_item(item) for item in items]), aria_label=name)
+        for name, items in groups.items() if items
+    ]  # fmt: skip
+    body = tag("div", shown, class_="palette-items") if shown else show_note("Nothing fits")
+    if part:
+        return Content(body, "text/html")
+    form = tag(
+        "form",
+        tag("input", type="hidden", name="project", value=project) if project else None,
+        tag("input", type="search", name="q", value=q, class_="field", autofocus=True,
+            aria_label="Go to", placeholder="A project, a file, a symbol, an action"),
+        tag("button", "Go"), action="/go", class_="inline",
+    )  # fmt: skip
+    return frame("Go to", "", tag("h1", "Go to"), form, body, kind="palette")
+
+
+def show_keys(
+    app: App, part: Annotated[Literal["keys"] | None, Param("Only the list")] = None, *, work: Work
+) -> Content:
+    """Every key and what it does."""
+    del app, work
+    groups = [
+        tag("section", tag("h2", where), tag("dl", [
+            tag("div", tag("dt", [tag("kbd", key) for key in keys.split()]), tag("dd", what))
+            for keys, what in rows], class_="key-list"))
+        for where, rows in KEYS.items()
+    ]  # fmt: skip
+    body = tag("div", groups, class_="key-groups")
+    if part:
+        return Content(body, "text/html")
+    return frame("Keys", "", tag("h1", "Keys"), body, kind="palette")
+
+
+def _show_item(item: PaletteItem) -> Markup:
+    return tag("li", tag(
+        "a", show_icon(item.icon), tag("b", item.title), tag("span", item.detail, class_="faint"),
+        href=item.href, class_="open"))  # fmt: skip
+
+
+def _find_groups(
+    app: App, query: str, project: str | None, work: Work
+) -> dict[str, Sequence[PaletteItem]]:
+    roots = [str(root) for root in known_roots(app.workspace)]
+    fits = re.compile(".*?".join(map(re.escape, query.replace(" ", ""))), re.IGNORECASE)
+    named = [root for root in roots if fits.search(name_folder(root))]
+    actions = [
+        PaletteItem(title, href, icon, about)
+        for title, (href, icon, about) in _ACTIONS.items()
+        if fits.search(title) and (href != "/setup" or work.caller.is_person)
+    ]  # fmt: skip
+    groups: dict[str, Sequence[PaletteItem]] = {
+        "Projects": [
+            PaletteItem(name_folder(root), link_path(root, ""), "layers", root)
+            for root in named[:_SHOWN]
+        ],
+    }
+    if query:
+        places = list(_open_places(app, project, roots))
+        groups["Files"] = _find_files(places, query, fits)
+        groups["Symbols"] = _find_symbols(app, places, query)
+    return groups | {"Actions": actions[: None if not query else _SHOWN]}
+
+
+def _open_places(app: App, project: str | None, roots: Sequence[str]) -> Iterator[Project]:
+    """The project one is in, then others."""
+    wanted = dict.fromkeys([*([project] if project else []), *roots])
+    for root in islice(wanted, _SEARCHED_PROJECTS):
+        try:
+            place = find_readable(app, root)
+        except SondeError:  # it was moved, or is written by a newer version
+            continue
+        if place.is_indexed():
+            yield place
+
+
+def _find_files(
+    places: Sequence[Project], query: str, fits: re.Pattern[str]
+) -> Sequence[PaletteItem]:
+    """Files whose path holds the letters in order: in their name first, close together first."""
+    found: list[tuple[tuple[int, int, int, str], PaletteItem]] = []
+    for rank, place in enumerate(places):
+        root = str(place.root)
+        for path in list_current_paths(place):
+            name = path.rpartition("/")[2]
+            match = fits.search(name) or fits.search(path)
+            if not match:
+                continue
+            in_name = match.string is name
+            spread = match.end() - match.start() - len(query)
+            key = (0 if in_name else 1, spread + rank, len(path), path)
+            about = f"{name_folder(root)} · {path.rpartition('/')[0]}"
+            found.append((key, PaletteItem(name, link_path(root, path), "file", about)))
+    found.sort(key=lambda pair: pair[0])
+    return [item for _, item in found[:_SHOWN]]
+
+
+def _find_symbols(app: App, places: Sequence[Project], query: str) -> Sequence[PaletteItem]:
+    """Definitions whose name begins with the query; whole names first."""
+    wanted = fold_name(query)
+    if len(wanted) < _MIN_NAME:
+        return []
+    found: list[tuple[tuple[bool, bool, int, int, str], PaletteItem]] = []
+    for rank, place in enumerate(places):
+        root = str(place.root)
+        with repairing_corruption(app.workspace, place):
+            store = place.stores()["code"]
+            paths = [*sorted(store.paths_named([wanted]))[:_NAMED_FILES],
+                     *store.paths_beginning(wanted, _NAMED_FILES)]  # fmt: skip
+            symbols = store.symbols_of(dict.fromkeys(paths).keys())
+        for path, rows in symbols.items():
+            for each in rows:
+                last = fold_name(each.name.rpartition(".")[2])
+                if each.kind == "key" or not last.startswith(wanted):
+                    continue
+                minor = each.kind not in ("type", "function")
+                key = (last != wanted, minor, rank, len(each.name), f"{path}:{each.line:9}")
+                about = f"{each.kind} · {path}:{each.line}"
+                href = link_file(root, path, each.line)
+                found.append((key, PaletteItem(each.name, href, "braces", about)))
+    found.sort(key=lambda pair: pair[0])
+    return [item for _, item in found[:_SHOWN]]

@@ -1,0 +1,270 @@
+"""Markdown and notebooks as safe HTML: rendered by markdown-it, sanitised by nh3.
+
+Nothing here trusts the text. Scripts, styles, forms, frames and handlers are dropped, classes other
+than those of highlighted code too; ids are only ours. Pictures come from this server or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from sonde.types import Json
+from sonde.web.pages.html import Markup, link_to, tag
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+CodeShower = Callable[[str, str], Markup]
+"""`(text, language)` -> the lines of a block of code, highlighted."""
+
+_TAGS = frozenset(
+    "a abbr b blockquote br caption cite code col colgroup dd del details dfn div dl dt em "
+    "figcaption figure h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p picture pre q rp rt ruby s "
+    "samp small span strike strong sub summary sup table tbody td tfoot th thead tr tt u ul var "
+    "wbr".split()
+)
+_ATTRIBUTES = {
+    "*": {"id", "title", "dir", "lang", "class"},
+    "a": {"href"},
+    "img": {"src", "alt", "width", "height"},
+    "td": {"align", "colspan", "rowspan"},
+    "th": {"align", "colspan", "rowspan", "scope"},
+    "ol": {"start"},
+    "p": {"align"},
+    "div": {"align"},
+    "h1": {"align"},
+    "details": {"open"},
+}
+_CLASS = re.compile(r"(?:c-[a-z]+|task|on|meta)")
+"""Those that we write ourselves."""
+_TASK = re.compile(r"\[([ xX])\]\s+")
+_HEADING = re.compile(r"[^\w\- ]+")
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_NAMELESS = re.compile(r"<img (?![^>]*\balt=)")
+_WEB_SCHEMES = {"http", "https", "mailto"}
+_DATA_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+")
+_MAX_CELLS = 2_000  # a notebook with more is generated, and too long to read
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPlace:
+    """Where a document lies: its links and pictures are relative to it. Without a project, they
+    lead nowhere."""
+
+    project: str
+    path: str
+
+    def resolve(self, address: str) -> str | None:
+        """The path in the project that a relative address names; None if it leads out of it."""
+        plain = unquote(urlsplit(address).path)
+        base = "" if plain.startswith("/") else posixpath.dirname(self.path)
+        path = posixpath.normpath(posixpath.join(base, plain.lstrip("/")))
+        return None if path.startswith("..") else "" if path == "." else path
+
+    def link(self, address: str) -> str | None:
+        """The address of a linked file on this server."""
+        if address.startswith("#"):
+            return address
+        parts = urlsplit(address)
+        path = self.resolve(address) if self.project else None
+        if path is None:
+            return None
+        mark = f"#{parts.fragment}" if parts.fragment else ""
+        return link_to("/view", project=self.project, path=path or "/") + mark
+
+    def link_picture(self, address: str) -> str | None:
+        """The address of a picture on this server."""
+        path = self.resolve(address) if self.project else None
+        return link_to("/original", project=self.project, path=path) if path else None
+
+
+@cache
+def _load_markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+def render_markdown(
+    text: str, place: DocumentPlace, show_code: CodeShower, on: tuple[int, int] = (0, 0)
+) -> Markup:
+    """A document; the blocks with the lines `on` are marked, and the first is named `L<line>`."""
+    ours = secrets.token_hex(8)  # no document can guess it, so every id that has it is ours
+    front = _FRONT.match(text)
+    skipped = text.count("\n", 0, front.end()) if front else 0
+    tokens = _load_markdown().parse(text[front.end() :] if front else text)
+    _mark_lines(tokens, on, skipped, ours)
+    _name_headings(tokens, ours)
+    _mark_tasks(tokens)
+    for token in tokens:
+        if token.type in ("th_open", "td_open") and "style" in token.attrs:
+            token.attrSet("align", str(token.attrs.pop("style")).removeprefix("text-align:"))
+    head = tag("pre", tag("code", front[1]), class_="meta") if front else ""
+    body = _sanitise(_write(tokens, show_code), place, ours)
+    named = f'id="L{on[0]}"' in body or not on[0]
+    return Markup(head + ("" if named else tag("span", id=f"L{on[0]}")) + body)
+
+
+def _write(tokens: Sequence[Token], show_code: CodeShower) -> str:
+    """The tokens as HTML, with code highlighted."""
+    markdown = _load_markdown()
+    parts: list[str] = []
+    at = 0
+    for index, token in enumerate(tokens):
+        if token.type not in ("fence", "code_block"):
+            continue
+        parts.append(markdown.renderer.render(tokens[at:index], markdown.options, {}))
+        language = token.info.strip().partition(" ")[0].strip("{}.").partition(",")[0]
+        named = {key: value for key, value in token.attrs.items() if key in ("id", "class")}
+        parts.append(tag("pre", tag("code", show_code(token.content, language)), **named))
+        at = index + 1
+    parts.append(markdown.renderer.render(tokens[at:], markdown.options, {}))
+    return "".join(parts)
+
+
+def _mark_lines(tokens: Sequence[Token], on: tuple[int, int], skipped: int, ours: str) -> None:
+    first, last = on
+    named = False
+    for token in tokens:
+        if token.level or token.nesting < 0 or not token.map or not first:
+            continue
+        begins, ends = token.map[0] + 1 + skipped, token.map[1] + skipped
+        if begins <= last and ends >= first:
+            token.attrJoin("class", "on")
+            if not named:
+                token.attrSet("id", f"{ours}L{first}")
+                named = True
+
+
+def _name_headings(tokens: Sequence[Token], ours: str) -> None:
+    """Ids as other viewers make them, so that links within a document work."""
+    seen: dict[str, int] = {}
+    for opening, inner in pairwise(tokens):
+        if opening.type != "heading_open" or opening.attrGet("id"):
+            continue
+        plain = "".join(each.content for each in inner.children or () if each.type != "html_inline")
+        opening.attrSet("id", ours + name_heading(plain, seen))
+
+
+def name_heading(title: str, seen: dict[str, int]) -> str:
+    """The id of a heading; `seen` counts those of the document."""
+    slug = _HEADING.sub("", title.strip().lower()).replace(" ", "-") or "section"
+    count = seen[slug] = seen.get(slug, 0) + 1
+    return f"{slug}-{count - 1}" if count > 1 else slug
+
+
+def _mark_tasks(tokens: Sequence[Token]) -> None:
+    for item, inner in zip(tokens, tokens[2:], strict=False):
+        if item.type != "list_item_open" or inner.type != "inline" or not inner.children:
+            continue
+        first = inner.children[0]
+        if found := _TASK.match(first.content):
+            item.attrJoin("class", "task")
+            first.content = f"{'☐' if found[1] == ' ' else '☑'} {first.content[found.end() :]}"
+
+
+def _sanitise(html: str, place: DocumentPlace, ours: str = "") -> str:
+    import nh3
+
+    def keep(_element: str, attribute: str, value: str) -> str | None:
+        if attribute == "id":
+            return value.removeprefix(ours) if ours and value.startswith(ours) else None
+        if attribute == "class":
+            return " ".join(each for each in value.split() if _CLASS.fullmatch(each)) or None
+        if attribute == "src":
+            return _keep_picture(value, place)
+        return _keep_link(value, place) if attribute == "href" else value
+
+    clean = nh3.clean(
+        html.encode("utf-8", "replace").decode(),
+        tags=set(_TAGS),
+        clean_content_tags={"script", "style", "title", "textarea", "noscript", "svg", "math"},
+        attributes=_ATTRIBUTES,
+        attribute_filter=keep,
+        url_schemes={*_WEB_SCHEMES, "data"},
+        link_rel="noopener noreferrer nofollow",
+    )
+    return _NAMELESS.sub('<img alt="" ', clean)
+
+
+def _keep_link(value: str, place: DocumentPlace) -> str | None:
+    parts = urlsplit(value)
+    if parts.scheme or parts.netloc:
+        return value if parts.scheme in _WEB_SCHEMES else None
+    return place.link(value)
+
+
+def _keep_picture(value: str, place: DocumentPlace) -> str | None:
+    if _DATA_PICTURE.fullmatch(value):
+        return value
+    parts = urlsplit(value)
+    return None if parts.scheme or parts.netloc else place.link_picture(value)
+
+
+def render_notebook(text: str, place: DocumentPlace, show_code: CodeShower) -> Markup | None:
+    """The cells of a Jupyter notebook with their outputs; None if the text is none."""
+    try:
+        book = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    cells = book.get("cells") if isinstance(book, dict) else None
+    if not isinstance(cells, list):
+        return None
+    facts = book.get("metadata")
+    kernel = facts.get("kernelspec") if isinstance(facts, dict) else None
+    language = str(kernel.get("language") or "python") if isinstance(kernel, dict) else "python"
+    known = [cell for cell in cells[:_MAX_CELLS] if isinstance(cell, dict)]
+    shown = [_show_cell(cell, language, place, show_code) for cell in known]
+    return tag("div", shown, class_="notebook")
+
+
+def _show_cell(cell: Json, language: str, place: DocumentPlace, show_code: CodeShower) -> Markup:
+    source = _join(cell.get("source"))
+    if cell.get("cell_type") == "markdown":
+        return tag("div", render_markdown(source, place, show_code), class_="cell prose")
+    number = cell.get("execution_count")
+    outputs = [each for each in cell.get("outputs") or () if isinstance(each, dict)]
+    return tag(
+        "div",
+        tag("span", f"[{number if isinstance(number, int) else ' '}]", class_="count"),
+        tag("pre", tag("code", show_code(source, language)), class_="source", tabindex="0"),
+        [_show_output(each, place) for each in outputs],
+        class_="cell",
+    )
+
+
+def _show_output(output: Json, place: DocumentPlace) -> Markup | None:
+    """An output as its best form: a picture, sanitised HTML, or text."""
+    if "text" in output:
+        return tag("pre", _join(output["text"]), class_="output", tabindex="0")
+    if output.get("output_type") == "error":
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", _join(output.get("traceback"), "\n"))
+        return tag("pre", lines, class_="output failed", tabindex="0")
+    found = output.get("data")
+    data: Mapping[str, object] = found if isinstance(found, dict) else {}
+    for kind in ("image/png", "image/jpeg"):
+        if kind in data:
+            address = f"data:{kind};base64,{''.join(_join(data[kind]).split())}"
+            if _DATA_PICTURE.fullmatch(address):
+                return tag("img", src=address, alt="Output of the cell", class_="output")
+    if "text/html" in data:
+        html = Markup(_sanitise(_join(data["text/html"]), place))
+        return tag("div", html, class_="output prose", tabindex="0")
+    plain = _join(data.get("text/plain"))
+    return tag("pre", plain, class_="output", tabindex="0") if plain else None
+
+
+def _join(value: object, between: str = "") -> str:
+    if isinstance(value, list):
+        return between.join(map(str, value))
+    return value if isinstance(value, str) else ""
