@@ -66,7 +66,7 @@ class _Weights:
 
 _WEIGHTS: Mapping[str, _Weights] = {
     "words": _Weights(3.7, (0.0, 0.0), 0.0, (-5.0, 0.0, 1.0, 0.0, 3.0, 0.2)),
-    "static": _Weights(3.7, (1.85, -1.25), 0.0, (-6.5, 1.1, 0.2, -0.5, 3.0, 0.15)),
+    "static": _Weights(3.7, (1.85, -1.75), 0.0, (-6.5, 1.1, 0.2, -0.5, 3.0, 0.15)),
     "deep": _Weights(3.1, (4.1, -3.75), 0.55, (-8.0, 2.25, 2.35, -1.7, 2.65, 0.45)),
 }
 _MOST_LEAD = 3.0  # a larger lead says no more
