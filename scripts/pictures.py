@@ -55,6 +55,7 @@ def run_query(page: Page) -> None:
 def complete(page: Page) -> None:
     page.locator("#q").press_sequentially("rate limit lang:py")
     page.locator("#completions li").first.wait_for()
+    page.locator("#results:not([aria-busy]) .hits").wait_for()
 
 
 def open_palette(page: Page) -> None:

@@ -370,8 +370,7 @@ def _start_follower(workspace: Workspace, project: Project) -> Following:
 
 
 def _start_checker(settings: Settings, root: Path) -> Child:
-    """A process that checks the project at this root; it answers None with its progress, in the
-    end with what it found."""
+    """A process that checks a project; it answers None with its progress, at last with findings."""
     child = Child(__name__)
     child.ask((settings, root))
     return child

@@ -312,11 +312,49 @@ def test_one_file_under_two_names_gets_one_section(desk: Desk) -> None:
 def test_the_guide_names_only_tools_that_exist() -> None:
     import re
 
-    from sonde.agents.configs import GUIDE
+    from sonde.agents.guides import GUIDE
     from sonde.tools import TOOLS
 
     named = set(re.findall(r"`([a-z]+_[a-z_]+)`", GUIDE)) - {"next_cursor"}
     assert named <= {tool.name for tool in TOOLS}
+
+
+def test_a_skill_comes_with_setup_and_goes_without_a_trace(desk: Desk) -> None:
+    desk.write(".codex/config.toml", "")
+    (desk.home / ".gemini").mkdir()
+    skill = desk.home / ".agents/skills/sonde/SKILL.md"
+    before = set(desk.home.rglob("*"))
+    code, told = desk.ask("--dry-run")
+    (row,) = [row for row in told["agents"] if row["agent"] == "skill"]
+    assert (code, row["title"], row["file"]) == (0, "Skill for Codex, Gemini CLI", str(skill))
+    assert "+name: sonde" in row["diff"]
+    assert desk.setup("--yes") == 0
+    text = skill.read_text()
+    assert text.startswith("---\nname: sonde\ndescription: ")
+    assert "`search_code`" in text
+    skill.write_text(text.replace("search_code", "old_name"))
+    assert desk.setup("--yes") == 0
+    assert skill.read_text() == text
+    assert desk.setup("codex", "--remove", "--yes") == 0
+    assert skill.exists(), "Gemini CLI still uses it"
+    assert desk.setup("--remove", "--yes") == 0
+    left = {path for path in desk.home.rglob("*") if ".mcp" not in path.parts}
+    assert left == before
+    assert desk.setup("codex", "--no-skill", "--yes") == 0
+    assert not skill.exists()
+
+
+def test_a_skill_of_the_same_name_that_is_not_ours_stays(desk: Desk) -> None:
+    path = desk.write(".claude/skills/sonde/SKILL.md", "# My own\n")
+    assert desk.setup("claude-code", "--yes") == 0
+    assert desk.setup("claude-code", "--remove", "--yes") == 0
+    assert path.read_text() == "# My own\n"
+
+
+def test_the_guide_has_at_most_twenty_lines_and_can_be_printed(desk: Desk) -> None:
+    assert desk.setup("--print-guide") == 0
+    assert desk.out.startswith("## Searching with sonde")
+    assert len(desk.out.splitlines()) <= 20
 
 
 def test_where_indexes_lie_and_which_project_are_written_down(

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,6 +8,11 @@ from typing import Any
 import pytest
 
 from .conftest import Shell
+from .like_rg import RG, compare
+from .test_picker import open_terminal
+
+SEED = 3
+CASES = int(os.environ.get("SONDE_GREP_CASES", "100"))
 
 
 def test_a_search_prints_places_and_lines(indexed: Shell) -> None:
@@ -101,6 +107,73 @@ def test_scores_and_reasons_come_on_demand(indexed: Shell) -> None:
     plain = indexed.run("search", "invoice").stdout
     explained = indexed.run("search", "invoice", "--scores", "--explain").stdout
     assert len(explained) > len(plain)
+    assert "defines a name that fits" in explained
+    assert "_f1" not in explained
+
+
+def test_what_is_not_held_is_said_before_a_few_doubtful_hits(indexed: Shell) -> None:
+    done = indexed.run("search", "quantum walrus telescopes")
+    places = [line for line in done.stdout.splitlines() if line and line[0] != " "]
+    assert done.stderr.startswith("No exact match for: quantum, walrus, telescopes.")
+    assert 0 < len(places) <= 3
+    _, screen = indexed.type("search", "quantum walrus telescopes", "--color", "never")
+    assert screen.index("No exact match") < screen.index("│")
+
+
+def test_pages_follow_each_other_and_all_is_all_of_them(indexed: Shell) -> None:
+    def rows(*args: str) -> list[dict[str, Any]]:
+        done = indexed.run("search", "the", *args, "--json-lines")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    whole = rows("--all")
+    assert len(whole) > 1
+    first = json.loads(indexed.run("search", "the", "--json", "--max-tokens", "200").stdout)
+    then = indexed.run("search", "--cursor", first["nextCursor"], "--json")
+    paths = [row["path"] for row in first["results"] + json.loads(then.stdout)["results"]]
+    assert paths[: len(paths)] == [row["path"] for row in whole][: len(paths)]
+
+
+def test_open_starts_the_editor_at_the_first_result(indexed: Shell, tmp_path: Path) -> None:
+    editor = tmp_path / "vim"
+    editor.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/edited\n')
+    editor.chmod(0o755)
+    assert indexed.run("search", "send_invoice", "--open", EDITOR=str(editor)).returncode == 0
+    assert (tmp_path / "edited").read_text() == "+1 src/mail/send.py\n"
+
+
+def test_grep_says_what_it_left_out_and_how_to_search_it(shell: Shell) -> None:
+    for name in ("vendor/a.py", "uv.lock", "notes.md"):
+        (shell.folder / name).parent.mkdir(exist_ok=True)
+        (shell.folder / name).write_text("needle\n")
+    (shell.folder / "deploy.key").write_text("needle\n")
+    done = shell.run("grep", "-l", "needle")
+    assert done.stdout == "notes.md\n"
+    assert "not searched: " in done.stderr
+    assert "vendor/" in done.stderr
+    assert "-u searches them" in done.stderr
+    assert "1 file with secrets never read" in done.stderr
+    assert shell.run("grep", "-ul", "needle").stdout == "notes.md\nuv.lock\nvendor/a.py\n"
+    assert shell.run("grep", "-l", "needle", "vendor").stdout == "vendor/a.py\n"
+    assert shell.run("grep", "needle", "-q", "-uu", "deploy.key").returncode == 2
+
+
+def test_grep_works_in_any_folder_and_on_what_is_piped_in(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "a.txt").write_text("one\ntwo\n")
+    assert shell.run("grep", "-n", "two", cwd=tmp_path / "plain").stdout == "a.txt:2:two\n"
+    away = shell.run("grep", "two", str(tmp_path / "plain"))
+    assert away.stdout == f"{tmp_path}/plain/a.txt:two\n"
+    fed = shell.start("grep", "-n", "t.o").communicate("one\ntwo\n")
+    assert fed == ("2:two\n", "")
+
+
+def test_a_long_answer_goes_through_the_pager(indexed: Shell, tmp_path: Path) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text(f"#!/bin/sh\ncat > {tmp_path}/paged\n")
+    pager.chmod(0o755)
+    with open_terminal(indexed, "search", "the cart", "--all", PAGER=str(pager)) as terminal:
+        assert terminal.end() == 0
+    assert "src/cart.py" in (tmp_path / "paged").read_text()
 
 
 def test_all_projects_are_searched_from_anywhere(indexed: Shell, tmp_path: Path) -> None:
@@ -147,6 +220,12 @@ def test_grep_needs_no_index_and_reads_only_what_is_admitted(shell: Shell) -> No
     assert done.stdout == "src/cart.py\n"
 
 
+@pytest.mark.skipif(RG is None, reason="compares with rg")
+def test_grep_is_rg_in_lines_form_and_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    assert list(compare(tmp_path, tmp_path / "home", seed=SEED, cases=CASES)) == []
+
+
 def test_grep_counts_and_globs(indexed: Shell) -> None:
     assert indexed.run("grep", "-c", "invoice", "-g", "*.py").stdout == "src/mail/send.py:3\n"
     assert indexed.run("grep", "-l", "e", "-g", "!docs/**", "-t", "python").stdout == (
@@ -157,7 +236,8 @@ def test_grep_counts_and_globs(indexed: Shell) -> None:
 def test_a_terminal_sees_matches_under_the_name_of_their_file(indexed: Shell) -> None:
     code, screen = indexed.type("grep", "append")
     assert code == 0
-    assert "src/cart.py\x1b[0m\r\n" in screen
+    assert "src/cart.py\x1b[0m" in screen
+    assert f"\x1b]8;;{(indexed.folder / 'src/cart.py').as_uri()}\x1b\\" in screen
     assert "\x1b[1;31mappend\x1b[0m" in screen
 
 
@@ -190,7 +270,13 @@ def test_nothing_found_is_one_and_an_error_is_two(indexed: Shell) -> None:
 
 def test_a_reader_that_leaves_early_is_no_error(indexed: Shell) -> None:
     done = subprocess.run(
-        ["bash", "-c", 'set -o pipefail; "$@" | head -c 1', "-", *indexed_command("grep", "")],
+        [
+            "bash",
+            "-c",
+            'set -o pipefail; "$@" | head -c 1',
+            "-",
+            *indexed_command("grep", "", "-q"),
+        ],
         cwd=indexed.folder,
         env=indexed.environ,
         capture_output=True,

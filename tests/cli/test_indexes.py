@@ -181,7 +181,7 @@ def test_a_folder_that_is_gone_is_said_to_be(shell: Shell, tmp_path: Path) -> No
 
 def test_names_from_hell_leave_a_pipe_as_they_are_and_reach_no_terminal(shell: Shell) -> None:
     (shell.folder / "src" / "a\x1b[31m\nb.py").write_text("needle = 1\n")
-    assert shell.run("grep", "needle").stdout == "src/a\x1b[31m\nb.py:1:needle = 1\n"
+    assert shell.run("grep", "-n", "needle").stdout == "src/a\x1b[31m\nb.py:1:needle = 1\n"
     _, screen = shell.type("grep", "needle", "--color", "never")
     assert "src/a\\x1b[31m\\x0ab.py\r\n1:needle = 1\r\n" in screen
 

@@ -1,9 +1,12 @@
+import io
 import re
 from typing import Any
 
 from sonde.cli.commands.index import render_projects
-from sonde.cli.commands.search import Style, describe_search, render_grep, render_search
+from sonde.cli.commands.search import Style, describe_search, render_search
+from sonde.cli.grep.printing import Form, Printer
 from sonde.cli.terminal import Screen, display_width, render_facts
+from sonde.searching.lines.grep import ByteLine
 from sonde.text.highlight import find_query_words
 
 RESULT: dict[str, Any] = {
@@ -53,7 +56,10 @@ def test_a_line_that_the_query_names_is_among_those_shown() -> None:
 def test_scores_and_reasons_are_shown_on_demand() -> None:
     lines = search(Screen(), {**RESULT, "why": {"lexical": 1.5, "dense": -0.25}}, scores=True)
     assert lines[0].endswith("login  0.917")
-    assert [line.split() for line in lines[-2:]] == [["+1.500", "lexical"], ["-0.250", "dense"]]
+    assert [line.strip() for line in lines[-2:]] == [
+        "+1.50  has the words of the question",
+        "-0.25  is not so close in meaning",
+    ]
 
 
 def test_query_words_are_painted_and_the_paint_comes_off() -> None:
@@ -97,53 +103,18 @@ def test_notes_tell_what_was_left_out_and_what_goes_on() -> None:
     assert describe_search(answer()) == ["0 results in 4 ms"]
 
 
-def match(line: int, text: str = "hit", path: str = "a.py", **more: Any) -> dict[str, Any]:
-    return {"path": path, "line": line, "text": text, "spans": [[0, 3]], **more}
-
-
-def grep(
-    *matches: dict[str, Any], heading: bool = False, screen: Screen | None = None
-) -> list[str]:
-    found = {"matches": list(matches), "truncated": False}
-    look = Style(screen or Screen())
-    return list(render_grep(found, look, heading=heading, numbers=True))
-
-
-def test_lines_in_a_pipe_look_like_those_of_grep() -> None:
-    assert grep(match(3), match(9), match(1, path="b.py")) == [
-        "a.py:3:hit",
-        "a.py:9:hit",
-        "b.py:1:hit",
-    ]
-
-
-def test_overlapping_context_is_printed_once_and_gaps_are_marked() -> None:
-    lines = grep(
-        match(3, before=["l2"], after=["l4"]),
-        match(5, before=["l4"], after=["l6"]),
-        match(9, before=["l8"], after=["l10"]),
-    )
-    assert lines == [
-        *("a.py-2-l2", "a.py:3:hit", "a.py-4-l4", "a.py:5:hit", "a.py-6-l6"),
-        *("--", "a.py-8-l8", "a.py:9:hit", "a.py-10-l10"),
-    ]
-
-
-def test_a_match_inside_the_context_of_another_stays_a_match() -> None:
-    lines = grep(match(3, after=["hit too"]), match(4, "hit too", before=["hit"]))
-    assert lines == ["a.py:3:hit", "a.py:4:hit too"]
-
-
 def test_a_terminal_groups_matches_under_their_file_and_paints_them() -> None:
-    lines = grep(
-        match(3), match(1, path="b.py"), heading=True, screen=Screen(color=True, tty=True, width=80)
-    )
-    assert lines == [
+    out = io.BytesIO()
+    printer = Printer(Form(heading=True), Screen(color=True, tty=True, width=80), out)
+    line = ByteLine(3, 0, 7, ((0, 3),))
+    for path in ("a.py", "b.py"):
+        printer.print_file(path, b"hit \x1b\xc3\xa9", [line], None)
+    assert out.getvalue().decode().splitlines() == [
         "\x1b[35ma.py\x1b[0m",
-        "\x1b[32m3\x1b[0m:\x1b[1;31mhit\x1b[0m",
+        "\x1b[32m3\x1b[0m:\x1b[1;31mhit\x1b[0m \\x1bé",
         "",
         "\x1b[35mb.py\x1b[0m",
-        "\x1b[32m1\x1b[0m:\x1b[1;31mhit\x1b[0m",
+        "\x1b[32m3\x1b[0m:\x1b[1;31mhit\x1b[0m \\x1bé",
     ]
 
 
@@ -165,7 +136,8 @@ def test_projects_are_a_table() -> None:
         {**row, "projectPath": "/a", "totalFiles": 1},
         {**row, "projectPath": "/long/path", "totalFiles": 1200},
     ]
-    first, second = render_projects({"projects": rows}, Screen())
-    assert first == "/a          ready      1 files  7 chunks  1MB  never"
-    assert second == "/long/path  ready  1,200 files  7 chunks  1MB  never"
-    assert list(render_projects({"projects": []}, Screen())) == []
+    head, first, second = render_projects({"projects": rows}, Screen(), now_s=0)
+    assert head == "PROJECT     STATUS  FILES  CHUNKS  SIZE  UPDATED"
+    assert first == "/a          ready       1       7   1MB  never"
+    assert second == "/long/path  ready   1,200       7   1MB  never"
+    assert list(render_projects({"projects": []}, Screen(), now_s=0)) == []

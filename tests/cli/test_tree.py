@@ -40,6 +40,10 @@ def test_tree_finds_by_filter_and_reports(shell: Shell) -> None:
         "copy.md", "docs/shipping.md",
     }  # fmt: skip
     assert "2 found" in found.stderr
+    large = shell.run("tree", "--no-scan", "--where", "size>100").stdout.splitlines()
+    assert {line.split()[-1] for line in large} == {"src/cart.py", "src/mail/send.py"}
+    folders = shell.run("tree", "--no-scan", "--where", "size>100 kind:directory").stdout
+    assert "src/mail/" in folders
     assert shell.run("tree", "--no-scan", "--where", "size>1GB").returncode == 1
     wrong = shell.run("tree", "--no-scan", "--where", "size>")
     assert wrong.returncode == 2

@@ -68,6 +68,18 @@ class Sonde:
         """The JSON answer of a command that works."""
         done = self.run(*args, "--json", **options)
         assert done.returncode in (0, 1), (done.stdout, done.stderr)
+        if args[0] == "grep":  # JSON Lines, as those of rg
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            found = [row["data"] for row in rows if row["type"] == "match"]
+            matches = [
+                {
+                    "path": row["path"]["text"],
+                    "line": row["line_number"],
+                    "text": row["lines"]["text"].removesuffix("\n"),
+                }
+                for row in found
+            ]
+            return {"matches": matches, "totalMatches": len(matches)}
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 

@@ -33,7 +33,9 @@ _VARYING = (
     (r'("(?:searchTimeMs|seconds|sizeOnDisk|bytes|\w*_ms|\w*DurationMs)": )[\d.]+', r"\1<number>"),
     (r'("storageSize": )"[^"]+"', r'\1"<size>"'),
     (r"(?m)^((?:Storage size|Bytes) +).+", r"\1<size>"),
-    (r"(?m)(?<= chunks  )\S+(?=  <time>$)", "<size>"),
+    (r"\bjust now\b|\b\d+ (?:second|minute|hour)s? ago\b", "<age>"),
+    (r"(?m)^(?:PROJECT|JOB) .*|^.*<age>.*$", lambda found: re.sub("   +", "  ", found[0])),
+    (r"\b\d+[KM]B +(?=<age>)", "<size>  "),
 )
 _HANDLES = (
     ("index", r'(?:"index(?:Id|_id)": "|"node(?:Id|_id)": "|//indexes/)([0-9a-z]{8})\b'),

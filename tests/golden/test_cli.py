@@ -33,7 +33,7 @@ ASKED = {
         "grep -l import -t python",
         "grep -F ( -g *.ts -m 1",
         "grep -C 1 -N raise server/orders",
-        "grep|class \\w+View|--json",
+        "grep|class \\w+View|--vimgrep",
     ],
     "grep-more": [
         "grep nothing_like_this",

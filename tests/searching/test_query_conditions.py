@@ -13,10 +13,12 @@ import pytest
 
 from sonde.app import App
 from sonde.errors import InvalidRequest
+from sonde.knowledge.editing import import_knowledge
 from sonde.runtime.work import Work
 from sonde.tools.code import search_code, search_docs
 from sonde.tools.index import create_index
 from sonde.tools.pages import hybrid_search
+from sonde.tools.research import search
 
 FILES = {
     "src/retry.py": "def retry_call(action):\n    # connection refused\n    return action()\n",
@@ -75,6 +77,21 @@ def test_other_verbs_take_the_same_queries(app):
     if cursor := first.get("nextCursor"):
         more = search_code(app, cursor=cursor, work=work)["results"]
         assert not {"src/retry.go"} & {row["path"] for row in more}
+
+
+def test_the_search_of_everything_asks_only_where_conditions_can_hold(app, tmp_path):
+    work = Work()
+    (tmp_path / "note.md").write_text("# Retry\n\nWe retry every call.\n")
+    import_knowledge(app.knowledge, str(tmp_path / "note.md"), work=work)
+
+    def find(query: str) -> set[str]:
+        found = search(app, query, dedupe=False, work=work)["results"]
+        return {each["source"] for each in found}
+
+    assert find("retry call") >= {"code", "notes"}
+    assert find("retry lang:go") == {"code"}
+    assert find("retry kind:docs") == {"docs"}
+    assert find("retry kind:notes") == {"notes"}
 
 
 def test_a_project_that_is_not_there_is_named(app):

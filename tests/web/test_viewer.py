@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from sonde.web.pages.html import Markup
 from sonde.web.viewer.rendering import DocumentPlace, render_markdown, render_notebook
 
 from .conftest import Server
@@ -132,10 +131,6 @@ def read_page(server: Server, path: str, expected: int = 200, /, **query: object
     return Page(body)
 
 
-def show_code(text: str, _language: str) -> Markup:
-    return Markup(text)
-
-
 def test_markdown_is_rendered_and_its_links_stay_in_the_project(site):
     page = read_page(site[0], "/view", path="README.md")
     root = urlencode({"project": str(site[1])})
@@ -152,19 +147,22 @@ def test_markdown_is_rendered_and_its_links_stay_in_the_project(site):
 def test_a_hit_in_a_rendered_document_is_marked(site):
     page = read_page(site[0], "/view", path="README.md", lines="5-6")
     assert "L5" in page.ids
-    html = render_markdown(README, DocumentPlace("/p", "README.md"), show_code, (5, 6))
-    assert '<ul class="on" id="L5">' in html
+    html = render_markdown(README, DocumentPlace("/p", "README.md"), (5, 6))
+    assert '<span id="L5"></span><ul class="on">' in html
+    html = render_markdown(README, DocumentPlace("/p", "README.md"), (1, 1))
+    assert '<span id="L1"></span><h1 class="on" id="shop">' in html, "it keeps its own name"
+    assert render_markdown("", DocumentPlace("/p", "README.md"), (1, 1)) == ""
 
 
 def test_nothing_of_a_document_runs_loads_or_poses_as_ours():
-    html = render_markdown(HOSTILE, DocumentPlace("/p", "docs/a.md"), show_code)
+    html = render_markdown(HOSTILE, DocumentPlace("/p", "docs/a.md"))
     for bad in ("script", "onerror", "javascript:", "data:", "style", "form", "elsewhere", "frame"):
         assert bad not in html.replace("alert", ""), bad
     assert 'id="main"' not in html
     assert "note" not in html
     assert 'alt="counted"' in html
     outside = "[a](../../etc/passwd) [b](//elsewhere.example/) ![c](/../../x.png)"
-    html = render_markdown(outside, DocumentPlace("/p", "docs/a.md"), show_code)
+    html = render_markdown(outside, DocumentPlace("/p", "docs/a.md"))
     assert "href" not in html
     assert "src" not in html
 
@@ -178,9 +176,9 @@ def test_a_notebook_is_shown_by_its_cells(site):
     text = json.dumps(
         {"cells": [{"cell_type": "code", "outputs": [{"data": {"text/html": HOSTILE}}]}]}
     )
-    assert "alert(1)" not in (render_notebook(text, place, show_code) or "")
+    assert "alert(1)" not in (render_notebook(text, place) or "")
     for broken in ("{", "[]", '{"cells": 3}', '{"cells": [3, {"outputs": [null]}]}'):
-        render_notebook(broken, place, show_code)
+        render_notebook(broken, place)
 
 
 def test_a_picture_is_shown_and_sent_in_a_sandbox(site):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-import re
 import secrets
 import stat
 from codecs import BOM_UTF8
@@ -26,50 +25,6 @@ from sonde.errors import ConfigChanged, ConfigUnreadable, PermissionDenied, Sond
 
 MAX_CONFIG_FILE_BYTES = 20 * 1024 * 1024
 """Claude Code keeps megabytes of history in its configuration; more than this is a mistake."""
-START = "<!-- sonde: start -->"
-END = "<!-- sonde: end -->"
-_SECTION = re.compile(re.escape(START) + r".*?" + re.escape(END), re.DOTALL)
-
-GUIDE = """\
-## Searching with sonde
-
-The MCP server `sonde` has an index of the project. Ask it before opening or grepping files: it
-answers with exact paths and line numbers, so that only those lines need to be read.
-
-| to find | call |
-|---|---|
-| where or how something is done | `search_code` with a short question or an identifier |
-| what the documentation says | `search_docs` |
-| a file by its name | `search_by_path` with a glob |
-| every line that matches a pattern | `regex_search` |
-| all matches by meaning, words or both | `semantic_search`, `lexical_search`, `hybrid_search` |
-
-- When an answer has `next_cursor`, call the same tool with nothing but `cursor` to read on.
-- "There is no index yet": call `create_index` once; later edits are picked up by themselves.
-- Every error says in `nextAction` what to do about it."""
-
-
-def put_section(text: str) -> str:
-    """The text with our section, in its old place or at the end."""
-    end = "\r\n" if "\r\n" in text else "\n"
-    section = f"{START}\n{GUIDE}\n{END}".replace("\n", end)
-    if _SECTION.search(text):
-        return _SECTION.sub(lambda _: section, text, count=1)
-    gap = "" if not text else end if text.endswith("\n") else end * 2
-    return text + gap + section + end
-
-
-def drop_section(text: str) -> str:
-    """The text without our section and the empty line before it."""
-    found = _SECTION.search(text)
-    if not found:
-        return text
-    head, rest = text[: found.start()], text[found.end() :]
-    rest = re.sub(r"\A\r?\n", "", rest)
-    if not rest:
-        head = re.sub(r"(\A|\n)\r?\n\Z", r"\1", head)
-    return head + rest
-
 
 Action = Literal["add", "update", "remove", "none"]
 
@@ -284,7 +239,7 @@ def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backup
         if found != {**values, agent.key: servers}:
             raise Malformed("the entry cannot be changed without changing the rest of the file")
 
-    return _plan(
+    return plan_change(
         path,
         lambda text: edit.put(text, place, make_entry(edit.load(text))),
         lambda text: edit.drop(text, place),
@@ -295,19 +250,7 @@ def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backup
     )
 
 
-def plan_guide(path: Path, *, remove: bool, backups: Path) -> Change:
-    """The change that adds our section to a file of instructions, or removes it."""
-    return _plan(
-        path,
-        put_section,
-        drop_section,
-        lambda text: drop_section(text) != text,
-        remove=remove,
-        backups=backups,
-    )
-
-
-def _plan(
+def plan_change(
     path: Path,
     put: Callable[[str], str],
     drop: Callable[[str], str],
@@ -317,6 +260,7 @@ def _plan(
     remove: bool,
     backups: Path,
 ) -> Change:
+    """The change that puts our part into a file, or drops it; a file with nothing else goes."""
     before = read_config(path)
     text, mark = decode_config(before, path)
 

@@ -47,13 +47,15 @@ class Agent:
     """The project's file of instructions that it reads."""
     user_guide: str = ""
     """The user's file of instructions; empty if there is none that a program may write."""
+    skills: str = ""
+    """Its folder of skills, in a project and in the user's home; empty if it has none."""
 
 
 AGENTS = (
     Agent("claude-code", "Claude Code", ("$CLAUDE_CONFIG_DIR/.claude.json", "~/.claude.json"),
         project=(".mcp.json",), extra={"type": "stdio"}, programs=("claude",),
         signs=("~/.claude.json", "~/.claude"),
-        guide="CLAUDE.md", user_guide="~/.claude/CLAUDE.md"),
+        guide="CLAUDE.md", user_guide="~/.claude/CLAUDE.md", skills=".claude/skills"),
     Agent("claude-desktop", "Claude Desktop",
         ("$APPDATA/Claude/claude_desktop_config.json", "$LIBRARY/Claude/claude_desktop_config.json",
             "$XDG_CONFIG_HOME/Claude/claude_desktop_config.json",
@@ -79,11 +81,12 @@ AGENTS = (
         project=(".codex/config.toml",), key="mcp_servers",
         # Without it, Codex starts without a server that takes longer than a second to answer.
         extra={"required": True},
-        programs=("codex",), signs=("~/.codex",), user_guide="~/.codex/AGENTS.md"),
+        programs=("codex",), signs=("~/.codex",), user_guide="~/.codex/AGENTS.md",
+        skills=".agents/skills"),
     Agent("gemini-cli", "Gemini CLI",
         ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
         project=(".gemini/settings.json",), programs=("gemini",), signs=("~/.gemini",),
-        guide="GEMINI.md", user_guide="~/.gemini/GEMINI.md"),
+        guide="GEMINI.md", user_guide="~/.gemini/GEMINI.md", skills=".agents/skills"),
     Agent("zed", "Zed",
         ("$APPDATA/Zed/settings.json", "$XDG_CONFIG_HOME/zed/settings.json",
             "~/.config/zed/settings.json"),
@@ -173,6 +176,11 @@ class Machine:
         if scope == "user":
             return next(self._expand((agent.user_guide,)), None) if agent.user_guide else None
         return project / agent.guide if project and agent.guide else None
+
+    def find_skill(self, agent: Agent, scope: Scope, project: Path | None) -> Path | None:
+        """The file of our skill for an agent, which may not exist; None if it knows no skills."""
+        base = self.home if scope == "user" else project
+        return base / agent.skills / SERVER / "SKILL.md" if base and agent.skills else None
 
     def _expand(self, templates: tuple[str, ...]) -> Iterator[Path]:
         values = {**self.environ}

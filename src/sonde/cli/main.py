@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -13,25 +12,23 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from sonde.cli.parse import COMMANDS, FAILED, FOUND, INTERRUPTED, Command, build_parser
+from sonde.cli.arguments import Command, UsageError
+from sonde.cli.parse import COMMANDS, FAILED, FOUND, INTERRUPTED, parse_arguments
 from sonde.runtime.private import hide_files
 
 if TYPE_CHECKING:
     from sonde.cli.session import Session
-    from sonde.errors import SondeError
 
 log = logging.getLogger(__name__)
 
-_NEED_YES = ("CONFIRMATION_REQUIRED", "FILE_LIMIT_WARNING")
-_ACTIONS = {
-    "INDEX_NOT_FOUND": "Run `sonde index` in the project.",
-    "DOCS_INDEX_NOT_FOUND": "Set `indexDocs` to true and run `sonde index`.",
-    "PROJECT_NOT_DETECTED": "Go into the project, name it with --project PATH, or make this folder "
-    "one: `sonde index .`",
-    "EMPTY_QUERY": "Say what to search for.",
-    "ENTRY_NOT_FOUND": "Look it up with `sonde knowledge search`, which shows addresses.",
+_LIGHT = {
+    "help": ("manual", "run_help"),
+    "version": ("manual", "run_version"),
+    "completion": ("completion", "run_completion"),
 }
-"""Advice to people, where that of the error is meant for callers of tools."""
+"""Commands that need neither settings nor a project."""
+
+_PICKER = Command("", "pick a result and open it", "picker:run_picker")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,26 +48,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    parser = build_parser()
-    args = parser.parse_args(argv)
-    if args.version:
-        from sonde.version import __version__
+    try:
+        args = parse_arguments(sys.argv[1:] if argv is None else argv)
+        if args.command in _LIGHT:
+            module, function = _LIGHT[args.command]
+            code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(args)
+            return code
+        if not args.command and not (sys.stdin.isatty() and sys.stdout.isatty()):
+            from sonde.cli.commands.manual import render_overview
 
-        print(f"sonde {__version__}")
-        return FOUND
-    if args.command is None:
-        parser.print_help(sys.stderr)
+            print("\n".join(render_overview()), file=sys.stderr)
+            return FAILED
+    except UsageError as error:
+        print(f"sonde: {error}\n  → {error.action}", file=sys.stderr)
         return FAILED
-    if args.command == "completion":
-        from sonde.cli.commands.completion import run_completion
-
-        return run_completion(args.shell)
 
     from sonde.cli.session import Session
     from sonde.runtime.logs import open_logs
 
     open_logs(None, "debug" if args.verbose else "critical")
-    command = next(known for known in COMMANDS if known.name == args.command)
+    command = next((known for known in COMMANDS if known.name == args.command), _PICKER)
     session = Session(args, os.environ, models=command.models)
     if args.json and hasattr(sys.stdout, "reconfigure"):
         # in JSON, a byte that is not UTF-8 is written as the escape of its surrogate
@@ -86,7 +83,7 @@ def _run_command(command: Command, session: Session) -> int:
         code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(session)
         return code
     except SondeError as error:
-        _show_error(session, error)
+        session.show_error(error)
         return INTERRUPTED if session.interrupted else FAILED
     except BrokenPipeError:
         raise
@@ -94,31 +91,10 @@ def _run_command(command: Command, session: Session) -> int:
         log.exception("%s failed", command.name)
         what = f"{type(error).__name__}: {error}"
         action = "Repeat it with --verbose to see where; `sonde doctor` checks the installation."
-        _show_error(session, SondeError(what, user_message="{what}", next_action=action, what=what))
+        session.show_error(SondeError(what, user_message="{what}", next_action=action, what=what))
         return FAILED
     finally:
         session.close()
-
-
-def _show_error(session: Session, error: SondeError) -> None:
-    from sonde.cli.terminal import escape_controls
-
-    if session.args.json:
-        print(json.dumps(error.as_dict(), ensure_ascii=False))
-        return
-    action = error.next_action
-    if error.code in _NEED_YES:
-        action = "Repeat the command with --yes, or set SONDE_ASSUME_YES=1."
-    elif action == type(error).next_action:
-        action = _ACTIONS.get(error.code, action)
-    paint = session.err.paint
-    lines = [f"{paint('bad', 'sonde:')} {escape_controls(error.user_message)}"]
-    # who has just said no needs no advice on how to say yes
-    if not error.facts.get("declined"):
-        lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")
-    if session.args.verbose or "developer message" in action:
-        lines.append(paint("dim", f"  {escape_controls(error.developer_message)}"))
-    print("\n".join(lines), file=sys.stderr)
 
 
 def _prepare_streams() -> None:

@@ -1,15 +1,24 @@
-"""The commands and their options, declared once; the parser and completion derive from them.
+"""The commands and their options, declared once; parsing, help, completion and the man page derive
+from them.
 
-Nothing heavy is imported here: `sonde --help` and every usage error end in this file.
+Nothing heavy is imported here: `sonde help` and every usage error end in this file.
 """
 
 from __future__ import annotations
 
-import argparse
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
+
+from sonde.cli.arguments import (
+    Arguments,
+    Command,
+    Option,
+    UsageError,
+    Words,
+    number_reader,
+    read_command_line,
+    suggest,
+)
 
 FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: found or done; nothing found; an error; Ctrl-C."""
@@ -19,176 +28,201 @@ REPORTS = (
     "largest", "oldest", "newest", "by-extension", "by-age", "duplicates", "growth",
     "empty-folders",
 )  # fmt: skip
-SHELLS = ("bash", "zsh", "fish")
+SHELLS = ("bash", "zsh", "fish", "powershell")
 ACTIONS = ("import", "search", "get", "add", "edit", "delete", "export", "restore", "status")
 KNOWLEDGE = ("notes", "media", "chats", "characters", "prompts")
+_ORDERS = ("none", "path", "modified", "accessed", "created")
 
 
-class Option:
-    """One argument: the names and settings of argparse's `add_argument`."""
-
-    def __init__(self, *names: str, **settings: Any) -> None:
-        self.names = names
-        self.settings = settings
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Its names, if it is no positional argument."""
-        return self.names if self.names[0].startswith("-") else ()
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The values it takes; empty if it takes any."""
-        return tuple(self.settings.get("choices", ()))
-
-    @property
-    def is_flag(self) -> bool:
-        """Whether it takes no value."""
-        return self.settings.get("action") == "store_true"
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command: its purpose, its arguments, and the `module:function` that runs it."""
-
-    name: str
-    about: str
-    run: str
-    options: tuple[Option, ...] = ()
-    example: str = ""
-    models: bool = True
-    """Whether it needs embedding models; without, it starts sooner."""
-
-
-def _flag(*names: str, about: str) -> Option:
-    return Option(*names, action="store_true", help=about)
+def _flag(*names: str, about: str, dest: str = "", value: Any = True) -> Option:
+    return Option(names, about, takes="flag", dest=dest, value=value)
 
 
 def _number(*names: str, about: str, least: int = 1) -> Option:
-    def number(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"must be at least {least}")
-        return value
+    return Option(names, about, "N", read=number_reader(least))
 
-    number.__name__ = "whole number"
-    return Option(*names, type=number, metavar="N", help=about)
+
+def _value(*names: str, about: str, metavar: str = "", words: Words = "", **more: Any) -> Option:
+    return Option(names, about, metavar, words=words, **more)
 
 
 GLOBALS = (
-    Option("-p", "--project", metavar="PATH", help="the project's folder (default: detected)"),
+    _value("-p", "--project", metavar="PATH", words="project",
+           about="the project's folder (default: detected)"),
     _flag("--json", about="print the answer as JSON"),
     _flag("-y", "--yes", about="answer yes to every question"),
     _flag("-q", "--quiet", about="print results only: no progress, no notes"),
     _flag("--verbose", about="with errors, show the technical message too"),
-    Option("--color", choices=("auto", "always", "never"),
-           help="colour: auto (default), always or never"),
+    _value("--color", choices=("auto", "always", "never"),
+           about="colour: auto (default), always or never"),
 )  # fmt: skip
 USER_ACTIONS = ("add", "list", "revoke", "allow", "share", "withdraw", "key", "link")
 _FULL = _flag("--full", about="show whole snippets and whole lines")
 
-_TOOLSETS = Option(
-    "--toolsets", metavar="NAMES", help="tools to list: code,index,research (default) or all"
+_TOOLSETS = _value(
+    "--toolsets", metavar="NAMES", about="tools to list: code,index,research (default) or all"
 )
 
 # fmt: off
 COMMANDS = (
     Command("index", "index a project, or bring its index up to date", "index:run_index", (
-        Option("path", nargs="?", metavar="PATH", help="the project (default: detected)"),
+        _value("path", metavar="PATH", words="folder", about="the project (default: detected)"),
         _flag("--deep", about="compute the deeper vectors now; servers do it when idle"),
     ), "sonde index ~/code/app"),
     Command("search", "search by meaning and by words", "search:run_search", (
-        Option("query", nargs="+", metavar="QUERY", help="a question, words, or a name"),
-        Option("--path", metavar="P", help="only files under this folder"),
-        Option("--mode", choices=MODES, help="how to search (default: auto)"),
+        _value("query", metavar="QUERY", takes="many",
+               about="a question, words, or a name"),
+        _value("--path", metavar="P", words="file", about="only files under this folder"),
+        _value("--mode", choices=MODES, about="how to search (default: auto)"),
         _number("-n", "--limit", about="results (default: 10)"),
         _flag("--docs", about="search documentation instead of code"),
         _flag("--all-projects", about="search every indexed project"),
         _flag("--explain", about="say why each result ranks where it does"),
         _flag("--scores", about="show scores"),
+        _flag("--open", about="open the first result in your editor ($VISUAL, $EDITOR)"),
+        _flag("--all", about="every result, not only the first page"),
+        _value("--cursor", metavar="CURSOR", about="the page that an answer named as its next"),
+        _flag("--json-lines", about="print each result as one line of JSON"),
         _number("--max-tokens", about="size of the answer"),
         _FULL,
     ), "sonde search 'where are retries limited?' --path src/"),
-    Command("grep", "find lines that match a regular expression", "search:run_grep", (
-        Option("pattern", metavar="PATTERN", help="a regular expression, as `rg` reads it"),
-        Option("paths", nargs="*", metavar="PATH", help="only in these files or folders"),
-        _flag("-i", "--ignore-case", about="ignore letter case"),
-        _flag("-w", "--word-regexp", about="match whole words only"),
+    Command("grep", "find lines that match a regular expression, as `rg` does", "grep:run_grep", (
+        _value("pattern", metavar="PATTERN", about="a regular expression, as `rg` reads it"),
+        _value("paths", takes="many", metavar="PATH", words="file",
+               about="only in these files or folders (default: below here, or standard input)"),
+        _value("-e", "--regexp", takes="many", metavar="PATTERN",
+               about="a pattern; may be repeated; also one that begins with a dash"),
+        _value("-f", "--file", takes="many", metavar="FILE", words="file",
+               about="patterns from a file, one per line; - is standard input"),
+        _flag("-i", "--ignore-case", dest="case", value="ignore", about="ignore letter case"),
+        _flag("-s", "--case-sensitive", dest="case", value="exact",
+              about="heed letter case (the default)"),
+        _flag("-S", "--smart-case", dest="case", value="smart",
+              about="ignore letter case unless the pattern has a capital"),
         _flag("-F", "--fixed-strings", about="the pattern is plain text"),
-        _flag("-n", "--line-number", about="show line numbers (the default)"),
-        _flag("-N", "--no-line-number", about="do not show line numbers"),
-        _flag("-l", "--files-with-matches", about="print only the names of files"),
-        _flag("-c", "--count", about="print only the number of matching lines of each file"),
+        _flag("-w", "--word-regexp", dest="whole", value="word", about="match whole words only"),
+        _flag("-x", "--line-regexp", dest="whole", value="line", about="match whole lines only"),
+        _flag("-v", "--invert-match", about="print the lines that do not match"),
+        _flag("-U", "--multiline", about="let a match reach over several lines"),
+        _flag("--multiline-dotall", about="with -U, let `.` match line breaks"),
+        _flag("-o", "--only-matching", about="print only what matches"),
+        _value("-r", "--replace", metavar="TEXT",
+               about="print matches as this text; $1 is a group"),
+        _flag("-n", "--line-number", dest="line_number",
+              about="show line numbers (the default on a terminal)"),
+        _flag("-N", "--no-line-number", dest="line_number", value=False,
+              about="show no line numbers"),
+        _flag("-H", "--with-filename", dest="with_filename", about="show the path with each line"),
+        _flag("-I", "--no-filename", dest="with_filename", value=False, about="show no paths"),
+        _flag("--column", about="show the column of the first match"),
+        _flag("--vimgrep", about="print each match with its line and column, for editors"),
+        _flag("--heading", dest="heading", about="paths above their lines (on a terminal)"),
+        _flag("--no-heading", dest="heading", value=False, about="paths before each line"),
+        _flag("-l", "--files-with-matches", dest="mode", value="with",
+              about="print only the names of files"),
+        _flag("--files-without-match", dest="mode", value="without",
+              about="print only the names of files without a match"),
+        _flag("-c", "--count", dest="mode", value="count",
+              about="print only the number of matching lines of each file"),
+        _flag("--count-matches", dest="mode", value="matches",
+              about="print only the number of matches of each file"),
+        _flag("--json", dest="mode", value="json", about="print JSON Lines, as `rg --json` does"),
+        _flag("--files", about="print the files that would be searched"),
         _number("-A", "--after-context", about="lines after", least=0),
         _number("-B", "--before-context", about="lines before", least=0),
         _number("-C", "--context", about="lines around", least=0),
-        Option("-g", "--glob", action="append", metavar="GLOB",
-               help="only files that match; !GLOB leaves out; may be repeated"),
-        Option("-t", "--type", metavar="LANGUAGE", help="only files of this language"),
-        _number("-m", "--max-count", about="matches in each file"),
-        _number("--limit", about="matches in all"),
+        _value("-g", "--glob", takes="many", metavar="GLOB",
+               about="only files that match; !GLOB leaves out; may be repeated"),
+        _value("--iglob", takes="many", metavar="GLOB", about="the same, whatever the letter case"),
+        _value("-t", "--type", takes="many", metavar="LANGUAGE", words="language",
+               about="only files of this language; may be repeated"),
+        _value("-T", "--type-not", takes="many", metavar="LANGUAGE", words="language",
+               about="no files of this language"),
+        _flag("-.", "--hidden", about="also hidden files and folders"),
+        _flag("--no-ignore", about="also what ignore files and the index leave out"),
+        Option(("-u", "--unrestricted"), "as --no-ignore; -uu also hidden files", takes="count"),
+        _flag("-L", "--follow", about="follow links that lead to files of the project"),
+        _value("--sort", choices=_ORDERS, about="order of files (default: path)"),
+        _value("--sortr", choices=_ORDERS, about="the same, reversed"),
+        _flag("--stats", about="print statistics at the end"),
+        _number("-m", "--max-count", about="matching lines in each file"),
+        _number("--limit", about="matching lines in all"),
         _FULL,
     ), r"sonde grep -i 'def \w+_retry' src -t python", models=False),
     Command("related", "find what is similar to a place or a passage", "search:run_related", (
-        Option("place", nargs="+", metavar="PLACE", help="path:line, or a passage"),
-        Option("--path", metavar="P", help="only files under this folder"),
+        _value("place", metavar="PLACE", takes="many", needed=True, words="file",
+               about="path:line, or a passage"),
+        _value("--path", metavar="P", words="file", about="only files under this folder"),
         _number("-n", "--limit", about="results (default: 10)"),
         _FULL,
     ), "sonde related src/cart.py:120"),
     Command("history", "search commits by words and by meaning", "search:run_history", (
-        Option("query", nargs="+", metavar="QUERY", help="what a commit did, or why"),
-        Option("--path", metavar="P", help="only commits that touch this folder or file"),
+        _value("query", metavar="QUERY", takes="many", needed=True,
+               about="what a commit did, or why"),
+        _value("--path", metavar="P", words="file",
+               about="only commits that touch this folder or file"),
         _number("-n", "--limit", about="results (default: 10)"),
         _FULL,
     ), "sonde history 'why are requests retried'"),
     Command("files", "find files by name", "search:run_files", (
-        Option("glob", metavar="GLOB", help="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
+        _value("glob", metavar="GLOB", needed=True,
+               about="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
         _number("-n", "--limit", about="matches (default: 20)"),
     ), "sonde files '**/test_*.py'"),
     Command("knowledge",
             "import, search, read and edit notes, media, chats, characters and prompts",
             "knowledge:run_knowledge", (
-        Option("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS)),
-        Option("arguments", nargs="*", default=[], metavar="ARGUMENT",
-               help="of import: a folder or file; of search: words; of get, edit and delete: an "
+        _value("action", choices=ACTIONS, metavar="ACTION", needed=True,
+               about=", ".join(ACTIONS)),
+        _value("arguments", takes="many", metavar="ARGUMENT", words="file",
+               about="of import: a folder or file; of search: words; of get, edit and delete: an "
                 "address (notes://ID); of add: the text; of export and restore: a file"),
-        Option("--as", dest="source", choices=KNOWLEDGE,
-               help="import as, search in, or add to this source"),
-        Option("--title", metavar="TITLE", help="the title of what is added or changed"),
-        Option("--tags", metavar="A,B", help="its tags"),
+        _value("--as", dest="source", choices=KNOWLEDGE,
+               about="import as, search in, or add to this source"),
+        _value("--title", metavar="TITLE", about="the title of what is added or changed"),
+        _value("--tags", metavar="A,B", about="its tags"),
         _number("-n", "--limit", about="results (default: 10)"),
         _flag("--watch", about="after an import, keep following the folder"),
         _flag("--restore", about="with an import, restore entries deleted here"),
-        Option("--user", metavar="NAME", help="of this user of `sonde serve` (default: your own)"),
+        _value("--user", metavar="NAME", about="of this user of `sonde serve` (default: your own)"),
     ), "sonde knowledge import ~/Notes"),
     Command("tree", "scan a folder and show what takes the space", "disk:run_tree", (
-        Option("path", nargs="?", metavar="PATH", help="the folder (default: here)"),
+        _value("path", metavar="PATH", words="folder", about="the folder (default: here)"),
         _number("-d", "--depth", about="levels shown (default: 1)"),
         _number("-n", "--limit", about="rows of each folder (10)"),
-        Option("--sort", choices=("size", "name", "modified"), help="order (default: size)"),
+        _value("--sort", choices=("size", "name", "modified"), about="order (default: size)"),
         _number("--max-depth", about="do not scan deeper"),
         _flag("--follow-symlinks", about="also count the targets of links"),
         _flag("--no-scan", about="show the last scan without scanning again"),
-        Option("--where", metavar="FILTER", help="find instead: 'size>10MB age>30d'"),
-        Option("--report", choices=REPORTS, metavar="NAME", help=", ".join(REPORTS)),
-        Option("--since", metavar="WHEN", help="growth since a date, or 7d (the default)"),
+        _value("--where", metavar="FILTER", about="find instead: 'size>10MB age>30d'"),
+        _value("--report", choices=REPORTS, metavar="NAME", about=", ".join(REPORTS)),
+        _value("--since", metavar="WHEN", about="growth since a date, or 7d (the default)"),
     ), "sonde tree ~/Downloads -d 2"),
     Command("setup", "add sonde to the configuration of your agents", "setup:run_setup", (
-        Option("agents", nargs="*", metavar="AGENT", help="which (default: those found)"),
-        Option("--scope", choices=("user", "project"), help="for all projects, or this one"),
+        _value("agents", takes="many", metavar="AGENT", words="agent",
+               about="which (default: those found)"),
+        _value("--scope", choices=("user", "project"), about="for all projects, or this one"),
         _flag("--guide", about="also add a short section on sonde to the agents' instructions"),
+        _flag("--no-skill", about="do not add a skill for agents that have such"),
+        _flag("--print-guide", about="print twenty lines to paste into any agent's instructions"),
         _flag("--auto-index", about="let agents' servers index the project they are started in"),
         _flag("--remove", about="remove what setup added"),
         _flag("--dry-run", about="show what would change, and change nothing"),
     ), "sonde setup claude-code codex --scope project --guide"),
+    Command("uninstall", "remove sonde's entries, indexes and caches from this machine",
+            "uninstall:run_uninstall", (
+        _flag("--all", about="also delete personal knowledge (`sonde knowledge export` saves it)"),
+        _flag("--dry-run", about="show what would be removed, and remove nothing"),
+    ), "sonde uninstall --dry-run", models=False),
     Command("mcp", "serve agents: MCP over stdin and stdout", "serve:run_mcp", (_TOOLSETS,),
             "sonde mcp --toolsets all"),
     Command("serve", "serve agents and people over HTTP: MCP, REST and pages", "serve:run_serve", (
-        Option("--host", metavar="H", help="where to listen (default: 127.0.0.1)"),
+        _value("--host", metavar="H", about="where to listen (default: 127.0.0.1)"),
         _number("--port", about="port (default: 8420; 0: any)", least=0),
-        Option("--token", metavar="T", help="the token that clients must send; visible in `ps`"),
-        Option("--token-file", metavar="FILE", help="a file of lines `TOKEN` or `USER TOKEN`"),
-        Option("--public-url", metavar="URL", help="the server's address as clients see it"),
+        _value("--token", metavar="T", about="the token that clients must send; visible in `ps`"),
+        _value("--token-file", metavar="FILE", words="file",
+               about="a file of lines `TOKEN` or `USER TOKEN`"),
+        _value("--public-url", metavar="URL", about="the server's address as clients see it"),
         _flag("--no-browser", about="do not open the page in a browser"),
         _TOOLSETS,
     ), "sonde serve --port 8420"),
@@ -196,14 +230,14 @@ COMMANDS = (
     Command("projects", "list every indexed project", "index:run_projects"),
     Command("jobs", "list jobs, or stop one", "disk:run_jobs", (
         _number("-n", "--limit", about="jobs (default: 20)"),
-        Option("--stop", metavar="JOB", help="stop this job"),
+        _value("--stop", metavar="JOB", about="stop this job"),
     )),
     Command("reindex", "rebuild the project's index", "index:run_verb"),
     Command("delete", "delete the project's index", "index:run_verb"),
     Command("flush", "index pending changes now", "index:run_verb"),
     Command("strategy", "show or choose when changes are indexed", "index:run_strategy", (
-        Option("strategy", nargs="?", choices=("realtime", "lazy", "git"),
-               help="at once, when idle or searched, or with each commit"),
+        _value("strategy", choices=("realtime", "lazy", "git"),
+               about="at once, when idle or searched, or with each commit"),
         _flag("--hook", about="install the post-commit hook without asking"),
         _flag("--no-hook", about="do not install it, and remove an existing one"),
     ), "sonde strategy git"),
@@ -213,105 +247,76 @@ COMMANDS = (
     )),
     Command("doctor", "check the installation and report problems", "installation:run_doctor"),
     Command("config", "show settings and where each came from", "installation:run_config", (
-        Option("action", nargs="?", choices=("show", "path", "edit"), default="show",
-               help="show values (default), show file paths, or edit the project's file"),
+        _value("action", choices=("show", "path", "edit"), default="show",
+               about="show values (default), show file paths, or edit the project's file"),
     )),
     Command("store", "move the project's index to the other store", "index:run_store", (
-        Option("action", choices=("convert",), help="what to do"),
-        Option("store", choices=("sqlite", "lance"), help="the store to move to"),
+        _value("action", choices=("convert",), needed=True, about="what to do"),
+        _value("store", choices=("sqlite", "lance"), needed=True, about="the store to move to"),
     ), "sonde store convert lance"),
     Command("export", "write the project's views with their embeddings to chunk files",
             "index:run_export", (
-        Option("--format", choices=("cortex",), default="cortex", help="the layout: cortex"),
-        Option("-o", "--output", metavar="DIR", help="where (default: .cortex/chunks)"),
+        _value("--format", choices=("cortex",), default="cortex", about="the layout: cortex"),
+        _value("-o", "--output", metavar="DIR", words="folder",
+               about="where (default: .cortex/chunks)"),
     ), "sonde export --format cortex"),
     Command("embed", "serve the bundled embedding model: POST /embed on this machine",
             "serve:run_embed", (
-        Option("action", choices=("serve",), help="what to do"),
+        _value("action", choices=("serve",), needed=True, about="what to do"),
         _number("--port", about="port (default: 8121; 0: any)", least=0),
     ), "sonde embed serve"),
     Command("users", "manage the users of `sonde serve`: their keys, and what they may reach",
             "users:run_users", (
-        Option("action", choices=USER_ACTIONS,
-               help="make, list or revoke keys; allow a folder to be indexed, scanned and read, "
+        _value("action", choices=USER_ACTIONS, metavar="ACTION", needed=True,
+               about="make, list or revoke keys; allow a folder to be indexed, scanned and read, "
                 "share a project or knowledge to be searched and read, or withdraw either; print "
                 "the key of this installation, or a link that signs a browser in with it"),
-        Option("name", nargs="?", metavar="NAME",
-               help="a user, or `all`; to revoke, also a key's id"),
-        Option("folder", nargs="?", metavar="FOLDER", help="what to allow, share or withdraw"),
-        Option("--knowledge", metavar="OWNER",
-               help="share or withdraw the knowledge of this user instead of a folder"),
+        _value("name", metavar="NAME",
+               about="a user, or `all`; to revoke, also a key's id"),
+        _value("folder", metavar="FOLDER", words="folder",
+               about="what to allow, share or withdraw"),
+        _value("--knowledge", metavar="OWNER",
+               about="share or withdraw the knowledge of this user instead of a folder"),
     ), "sonde users allow anna /srv/anna"),
     Command("completion", "print the completion script of a shell", "completion:run_completion", (
-        Option("shell", choices=SHELLS, help="which shell"),
+        _value("shell", choices=SHELLS, metavar="SHELL", needed=True, about=", ".join(SHELLS)),
+        _value("words", takes="many", metavar="WORD",
+               about="print what completes these words instead; the script does"),
     ), 'eval "$(sonde completion bash)"'),
+    Command("help", "explain a command, or list all", "manual:run_help", (
+        _value("topic", metavar="COMMAND", words="command", about="which command"),
+        _flag("--man", about="print the manual page (for `man -l -`)"),
+    ), "sonde help grep"),
+    Command("version", "print the version", "manual:run_version"),
 )
 # fmt: on
 
 
-class Parser(argparse.ArgumentParser):
-    """An argparse parser with short errors that suggest what was meant."""
+def parse_arguments(argv: Sequence[str]) -> Arguments:
+    """The values of a command line; the first word is the command.
 
-    known: Sequence[str] = ()
-    """Every option of every command."""
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with the error, the nearest valid spelling, and the usage."""
-        import difflib
-
-        choice = re.search(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)", message)
-        option = re.search(r"unrecognized arguments: (--[\w-]+)", message)
-        if choice:
-            near = difflib.get_close_matches(choice[2], re.findall(r"[\w-]+", choice[3]), 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"choose from {choice[3]}"
-            message = f"there is no {choice[1].lower()} '{choice[2]}'; {hint}"
-        elif option:
-            near = difflib.get_close_matches(option[1], self.known, 1)
-            message += f"; did you mean {near[0]}?" if near else ""
-        self.exit(2, f"{self.prog}: {message}\n  → usage: {self._show_usage()}\n")
-
-    def _show_usage(self) -> str:
-        """The command with its arguments; the options are in the help."""
-        places = []
-        for each in self._get_positional_actions():
-            name = str(each.metavar or "|".join(each.choices or (each.dest,)))
-            more = " ..." if each.nargs in ("*", "+") else ""
-            places.append(f"{name}{more}" if each.required else f"[{name}{more}]")
-        return " ".join([self.prog, *places, f"[options]; see `{self.prog} --help`"])
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
-    parser = Parser(
-        prog="sonde",
-        description="Find anything in code and documents: by meaning, by words, by pattern.",
-        epilog="To begin: `sonde index` in a project, then `sonde search 'where is ...'`; for "
-        "agents `sonde setup`. `sonde COMMAND --help` explains a command. "
-        "Exit: 0 found, 1 nothing, 2 error.",
-        allow_abbrev=False,
-    )
-    every = (*GLOBALS, *(option for command in COMMANDS for option in command.options))
-    parser.known = [name for option in every for name in option.names]
-    parser.add_argument("--version", action="store_true", help="print the version")
-    _add_globals(parser, suppress=False)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for command in COMMANDS:
-        child = commands.add_parser(
-            command.name,
-            help=command.about,
-            description=f"{command.about[0].upper()}{command.about[1:]}.",
-            epilog=f"example: {command.example}" if command.example else None,
-            allow_abbrev=False,
-        )
-        for option in command.options:
-            child.add_argument(*option.names, **option.settings)
-        _add_globals(child, suppress=True)
-    return parser
-
-
-def _add_globals(parser: argparse.ArgumentParser, *, suppress: bool) -> None:
-    """Global options may precede or follow the command; those that follow win."""
-    group = parser.add_argument_group("everywhere")
-    for option in GLOBALS:
-        extra: dict[str, Any] = {"default": argparse.SUPPRESS} if suppress else {}
-        group.add_argument(*option.names, **option.settings, **extra)
+    Raises `UsageError`. Without a command, `command` is empty; `-h` and `-V` are `help` and
+    `version`.
+    """
+    taking = {name for option in GLOBALS if not option.is_flag for name in option.flags}
+    rest = list(argv)
+    names = {command.name: command for command in COMMANDS}
+    at = 0
+    while at < len(rest) and rest[at].startswith("-") and rest[at] != "-":
+        if rest[at] in ("-h", "--help"):
+            return read_command_line(names["help"], rest[:at] + rest[at + 1 :], GLOBALS)
+        if rest[at] in ("-V", "--version"):
+            return read_command_line(names["version"], [], GLOBALS)
+        at += 1 + (rest[at] in taking)
+    if at >= len(rest):
+        picker = Command("", "", "")
+        return read_command_line(picker, rest, GLOBALS)
+    name = rest.pop(at)
+    if name not in names:
+        hint = suggest(name, list(names)) if len(name) > 1 else ""
+        hint = hint if hint.startswith("did") else "see `sonde help`"
+        raise UsageError(f"there is no command '{name}'; {hint}", "usage: sonde COMMAND [options]")
+    before_words = rest[: rest.index("--")] if "--" in rest else rest
+    if "-h" in before_words or "--help" in before_words:
+        return read_command_line(names["help"], [name], GLOBALS)
+    return read_command_line(names[name], rest, GLOBALS)

@@ -6,17 +6,17 @@ import json
 import os
 import signal
 import sys
-from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from sonde.cli.arguments import Arguments
 from sonde.cli.terminal import ProgressLine, Prompt, Screen, escape_controls, open_screen
-from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected
+from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected, SondeError
 from sonde.policy.roots import exists_below
 from sonde.runtime.logs import open_logs
 from sonde.runtime.work import Work
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from sonde.app import App
     from sonde.projects.project import Project
 
+_NEED_YES = ("CONFIRMATION_REQUIRED", "FILE_LIMIT_WARNING")
+_ACTIONS = {
+    "INDEX_NOT_FOUND": "Run `sonde index` in the project.",
+    "DOCS_INDEX_NOT_FOUND": "Set `indexDocs` to true and run `sonde index`.",
+    "PROJECT_NOT_DETECTED": "Go into the project, name it with --project PATH, or make this folder "
+    "one: `sonde index .`",
+    "EMPTY_QUERY": "Say what to search for.",
+    "ENTRY_NOT_FOUND": "Look it up with `sonde knowledge search`, which shows addresses.",
+}
+"""Advice to people, where that of the error is meant for callers of tools."""
 _PRINT_WARNINGS = ("doctor", "config")
 """Commands whose own output includes the warnings."""
 _MAX_PARENTS = 3  # with more `..` at its start, the absolute path reads better
@@ -35,7 +45,7 @@ _MAX_PARENTS = 3  # with more `..` at its start, the absolute path reads better
 class Session:
     """What every command works with; without `models`, the app opens no embedding model."""
 
-    def __init__(self, args: Namespace, environ: Mapping[str, str], *, models: bool = True) -> None:
+    def __init__(self, args: Arguments, environ: Mapping[str, str], *, models: bool = True) -> None:
         self.args = args
         self.environ = environ
         self.prompt = Prompt()
@@ -84,15 +94,24 @@ class Session:
         try:
             project = find_project(self.app.workspace, self._named)
         except ProjectNotDetected:
-            if self.args.json or not self.prompt.is_interactive():
+            if self.args.command == "index" and self.settings.assume_yes:
+                project = find_project(self.app.workspace, None, Work())
+            elif self.args.json or not self.prompt.is_interactive():
                 raise
-            root = ask_root(self.prompt, Path.cwd())
-            self.chose_root = True
-            project = find_project(self.app.workspace, str(root))
+            else:
+                root = ask_root(self.prompt, Path.cwd())
+                self.chose_root = True
+                project = find_project(self.app.workspace, str(root))
         if self.args.command not in _PRINT_WARNINGS:
             for warning in project.settings.warnings:
                 self.note(escape_controls(warning), "warn")
         return project
+
+    def open_anywhere(self) -> Project:
+        """The project around here; where there is none, this folder as it is."""
+        if not self.is_inside_project():
+            self.choose_project(str(Path.cwd()))
+        return self.opened
 
     @property
     def caller(self) -> Caller:
@@ -183,10 +202,48 @@ class Session:
         if not self.args.quiet:
             sys.stderr.write(self.err.paint(style, text) + "\n")
 
+    def show_error(self, error: SondeError) -> None:
+        """Print an error and what to do about it: as JSON with --json, else on stderr."""
+        if self.args.json:
+            print(json.dumps(error.as_dict(), ensure_ascii=False))
+            return
+        action = error.next_action
+        if error.code in _NEED_YES:
+            action = "Repeat the command with --yes, or set SONDE_ASSUME_YES=1."
+        elif action == type(error).next_action:
+            action = _ACTIONS.get(error.code, action)
+        paint = self.err.paint
+        lines = [f"{paint('bad', 'sonde:')} {escape_controls(error.user_message)}"]
+        # who has just said no needs no advice on how to say yes
+        if not error.facts.get("declined"):
+            lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")
+        if self.args.verbose or "developer message" in action:
+            lines.append(paint("dim", f"  {escape_controls(error.developer_message)}"))
+        print("\n".join(lines), file=sys.stderr)
+
     def print_lines(self, lines: Iterable[str]) -> None:
         """Print text for people, on stdout."""
         for line in lines:
             sys.stdout.write(f"{line}\n")
+
+    def page_lines(self, lines: Sequence[str], count: int) -> None:
+        """Print text for people; if it is longer than the terminal, in their pager."""
+        import shlex
+        import shutil
+        import subprocess
+
+        rows = 0
+        with suppress(OSError, ValueError):
+            rows = os.get_terminal_size(sys.stdout.fileno()).lines if self.out.tty else 0
+        pager = shlex.split(self.environ.get("PAGER", "less"))
+        is_long = rows and count > rows and self.prompt.is_interactive() and not self.args.quiet
+        if is_long and pager and shutil.which(pager[0], path=self.environ.get("PATH")):
+            environ = {"LESS": "FRX", **self.environ}
+            text = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+            with suppress(OSError, BrokenPipeError):
+                subprocess.run(pager, input=text, env=environ, check=False)
+                return
+        self.print_lines(lines[len(lines) - count :])
 
     def print_answer(self, answer: object, lines: Iterable[str]) -> None:
         """Print an answer: as JSON with --json, else as lines for people."""

@@ -8,10 +8,11 @@ import sys
 import time
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 from typing import Literal, Self, TextIO
 
 from sonde.text.formats import format_seconds
@@ -39,6 +40,14 @@ class Screen:
     tty: bool = False
     width: int | None = None
     """None: lines are not cut."""
+    links: bool = False
+    """Whether paths are links that a click opens."""
+
+    def link(self, path: str, shown: str) -> str:
+        """The shown text as a link to a file, where the screen takes links."""
+        if not self.links:
+            return shown
+        return f"\x1b]8;;{Path(path).absolute().as_uri()}\x1b\\{shown}\x1b]8;;\x1b\\"
 
     def paint(self, style: str, text: str) -> str:
         """The text in the colour of a style, if colour is on."""
@@ -71,7 +80,8 @@ def open_screen(stream: TextIO, color: ColorChoice, environ: Mapping[str, str]) 
         with suppress(OSError):
             width = os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
         width = max(_MIN_COLUMNS, width)
-    return Screen(color == "always" or (color == "auto" and wanted), tty, width)
+    links = tty and wanted and color != "never"
+    return Screen(color == "always" or (color == "auto" and wanted), tty, width, links)
 
 
 def escape_controls(text: str) -> str:
@@ -198,6 +208,25 @@ def draw_bar(share: float, width: int = _BAR_COLUMNS) -> str:
     full, rest = divmod(round(share * width * 8), 8)
     bar = "█" * full + (_EIGHTHS[rest] if rest else "")
     return f"▕{bar:<{width}}▏"
+
+
+def render_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], screen: Screen
+) -> Iterator[str]:
+    """Columns under their names; those that begin with a digit are aligned to the right."""
+    if not rows:
+        return
+    columns = list(zip(head, *rows, strict=True))
+    widths = [max(map(display_width, column)) for column in columns]
+    right = [all(cell[:1].isdigit() for cell in column[1:]) for column in columns]
+    for index, row in enumerate((head, *rows)):
+        cells = [
+            " " * (width - display_width(cell)) * at_right + cell
+            + " " * (width - display_width(cell)) * (not at_right)
+            for cell, width, at_right in zip(row, widths, right, strict=True)
+        ]  # fmt: skip
+        line = "  ".join(cells).rstrip()
+        yield screen.paint("dim", line) if not index else line
 
 
 def render_facts(facts: Mapping[str, object], screen: Screen, indent: str = "") -> Iterator[str]:

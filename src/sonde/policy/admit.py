@@ -56,6 +56,9 @@ class Rules:
     allow: tuple[str, ...] = ()
     """Admits files that look like secrets, and vendored folders (`vendor/`)."""
     respect_gitignore: bool = True
+    protect_only: bool = False
+    """Leaves out secrets and `.git` alone, for a person who searches what an index leaves out;
+    without `respect_gitignore`, no ignore file counts."""
     max_file_bytes: int = 1024 * 1024
     max_depth: int = 20
     """The most folders between the root and a file."""
@@ -112,6 +115,8 @@ class Gate:
                 found = None
             if not found and not secrets_only:
                 found = self._plain[folder].find(folded if self.rules.folds_case else spelling)
+                if found and self.rules.protect_only and not found.endswith("(version control)"):
+                    found = None
             if found and not (can_allow("denied", found) and self.allows(path, folder=folder)):
                 return found
         return None

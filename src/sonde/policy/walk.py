@@ -154,6 +154,8 @@ def open_folder_scope(
     above: Scope | None, path: str, rules: Rules, folder: Folder, git: GitRules | None
 ) -> Scope | None:
     """The scope of a folder from its ignore files and its repository."""
+    if rules.protect_only and not rules.respect_gitignore:
+        return None
     return open_scope(
         above,
         path,

@@ -4,8 +4,8 @@ hits cut to the lines that answer."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -88,6 +88,32 @@ def scan_project(
                     spans=spans,
                 ):
                     yield text, line
+
+
+def choose_files(
+    project: Project | None, entries: Mapping[str, ListedFile], needs: Needs | None
+) -> tuple[Collection[str], Collection[str]]:
+    """Those of the files that can match, by the project's index if there is one, and those whose
+    content was admitted before."""
+    if project is None:
+        return entries.keys(), ()
+    return _choose_files(project, CandidateFiles(entries, version=-time.monotonic_ns()), needs)
+
+
+@contextmanager
+def open_readers() -> Iterator[Callable[..., FileText | Skipped]]:
+    """A function that reads the files of any trees, best in the order of their paths."""
+    readers: dict[int, TreeReader] = {}
+
+    def read(tree: Tree, entry: ListedFile, *, trusted: bool) -> FileText | Skipped:
+        reader = readers.setdefault(id(tree), TreeReader(tree))
+        return reader.read_utf8(entry.path, vouched=entry.stamp if trusted else None)
+
+    try:
+        yield read
+    finally:
+        for reader in readers.values():
+            reader.close()
 
 
 def _look(project: Project, scan: LineScan) -> CandidateFiles:

@@ -173,8 +173,6 @@ class Project:
         """Whether an index was begun; it may still be growing."""
         return (self.folder / "metadata.json").exists()
 
-    # what is remembered of its use
-
     def now(self) -> float:
         """The time by its clock, which only measures durations."""
         return self._clock()

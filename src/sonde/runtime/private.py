@@ -13,8 +13,9 @@ from pathlib import Path
 
 _FOLDER_MODE = 0o700  # to list and enter it: its user alone
 _FILE_MODE = 0o600  # to read and write it: its user alone
-_OWN_NAMES = frozenset(
-    "indexes files knowledge embedding models logs config.json key users.json users.lock".split()
+OWN_NAMES = frozenset(
+    "indexes files knowledge embedding models logs backups config.json key users.json users.lock "
+    "open.html".split()
 )
 """What sonde keeps in its storage folder; other things in it are not sonde's."""
 _LOOK_DEPTH = 4  # folders, down to the files of an index; deeper where something above was open
@@ -36,10 +37,10 @@ def mend_storage(home: Path) -> None:
     """Close what others could read in the storage folder."""
     with suppress(OSError):
         names = {path.name for path in home.iterdir()}
-        if all(name in _OWN_NAMES or name.startswith(".key-") for name in names):
+        if all(name in OWN_NAMES or name.startswith(".key-") for name in names):
             _mend(home, _LOOK_DEPTH)
         else:  # a home folder or /tmp that is used as storage is for others, too
-            for name in names & _OWN_NAMES:
+            for name in names & OWN_NAMES:
                 _mend(home / name, _LOOK_DEPTH - 1)
 
 

@@ -126,6 +126,29 @@ _AGE_STEPS = ((60, "s"), (60, "min"), (24, "h"), (30, "d"), (12, "mo"))
 _JUST_NOW_S = 10  # below, the exact number tells a reader nothing
 
 
+def format_moment(text: str | None, now_s: float) -> str:
+    """A time in ISO 8601 as people say it: `2 minutes ago`, `in 3 hours`, `never`."""
+    stamp = read_time(text) if text else None
+    if stamp is None:
+        return text or "never"
+    seconds = now_s - stamp / 1000
+    if abs(seconds) < _JUST_NOW_S:
+        return "just now"
+    value, unit = abs(seconds), "second"
+    for size, name in _MOMENT_STEPS:
+        if value < size:
+            break
+        value, unit = value / size, name
+    shown = count_of(int(value), unit)
+    return f"{shown} ago" if seconds > 0 else f"in {shown}"
+
+
+_MOMENT_STEPS = (
+    (60, "minute"), (60, "hour"), (24, "day"), (7, "week"), (52.18 / 12, "month"), (12, "year"),
+)  # fmt: skip
+"""How many of the unit before make this one."""
+
+
 def format_age(seconds: float) -> str:
     """How long ago something was, in its largest whole unit: `just now`, `5 min ago`."""
     if seconds < _JUST_NOW_S:

@@ -89,8 +89,8 @@ _JAVASCRIPT = (
     "while with yield"
 )
 _PYTHON = (
-    "and as assert async await break case class continue def del elif else except finally for from "
-    "global if import in is lambda match nonlocal not or pass raise return try while with yield"
+    "and as assert async await break class continue def del elif else except finally for from "
+    "global if import in is lambda nonlocal not or pass raise return try while with yield"
 )
 _RUBY = (
     "alias and begin break case class def defined? do else elsif end ensure extend for if in "

@@ -323,9 +323,9 @@ TOOLS: tuple[Tool, ...] = (
         search_code,
         "Search code",
         "Search code by question, words, symbol, path:line, regex, "
-        "glob or error message; lang:go file:src -not. "
+        "glob or error; lang:go file:src -not. "
         "Prefer search_docs for prose and search_by_path for file names. "
-        "Modes: related (to a path:line), history (commits).",
+        "Modes: related (path:line), history (commits).",
         hint="TIP: Prefer this over reading full files when looking for specific functions, "
         "patterns, or implementations.",
         always_load=True,

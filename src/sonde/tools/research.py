@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from sonde.app import App
-from sonde.everything import EVERYWHERE, fetch_anything, search_everything
+from sonde.everything import EVERYWHERE, KINDS, fetch_anything, search_everything
 from sonde.knowledge.service import KnowledgeRequest, PageOptions, record_shown
 from sonde.runtime.work import Work
+from sonde.searching.query_language import parse_query
 from sonde.tools.schema import Param, TokensParam
 from sonde.tools.shapes import know
 from sonde.tools.tool import declare_tool
@@ -45,7 +46,8 @@ def search(
 ) -> know.KnowAnswer:
     """Search personal knowledge, code and docs at once."""
     session = app.knowledge.open_session(work.caller, session_id)
-    chosen, where = know.choose_sources(sources, EVERYWHERE), know.read_filters(filters or {})
+    query, chosen = _narrow_sources(query, know.choose_sources(sources, EVERYWHERE))
+    where = know.read_filters(filters or {})
     request = KnowledgeRequest("search", query, chosen, order_by, where)
     options = PageOptions(limit, offset, snippet_length or None, max_tokens)
     page = search_everything(app, request, options, work, session, dedupe=dedupe)
@@ -53,6 +55,21 @@ def search(
     answer = know.show_ranked_page(page, work.caller, shape)
     record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
+
+
+def _narrow_sources(query: str, sources: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The sources that the conditions of a query leave, and the query for them: only files have
+    languages, paths and definitions, and `kind:notes` is everything but files."""
+    asked = parse_query(query)
+    kinds = {one.value for one in asked.conditions if one.field == "kind" and not one.negated}
+    files = {one.field for one in asked.conditions} & {"lang", "file", "repo", "sym"}
+    wanted = {"docs" if kind == "docs" else "code" for kind in kinds - {"notes"}}
+    if "test" in kinds or (files and not kinds):
+        wanted |= set(KINDS)
+    if "notes" in kinds and not files:
+        wanted |= set(EVERYWHERE) - set(KINDS)
+    kept = tuple(source for source in sources if source in wanted) if wanted else tuple(sources)
+    return (query if set(kept) & set(KINDS) else asked.text or query), kept or tuple(sources)
 
 
 def fetch(

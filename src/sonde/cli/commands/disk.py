@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import escape_controls
+from sonde.cli.terminal import escape_controls, render_table
 from sonde.errors import NodeMissing
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import (
@@ -24,7 +26,7 @@ from sonde.stores.disk.base import (
     Sort,
 )
 from sonde.stores.disk.filters import parse_filter
-from sonde.text.formats import count_of, format_bytes, format_seconds
+from sonde.text.formats import count_of, format_bytes, format_moment, format_seconds
 from sonde.types import Caller, Json
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 _LIMIT = 50  # matches, or rows of a report, without --limit: about a screen
 _TREE_ROWS = 10  # children of a folder that `tree` shows
 _JOB_ROWS = 20  # without --limit: the newest, less than a screen
+_NAMES_KIND = re.compile(r"\bkind:|\bis:")
+"""Filters that say themselves whether folders are meant."""
 _STATE_NOTES = {"linked": "counted elsewhere", "outside": ""}
 
 
@@ -79,7 +83,11 @@ def _print_matches(session: Session, index: DiskIndex) -> int:
     from sonde.disk.sets import find_matches
     from sonde.tools.shapes.nodes import show_matches
 
-    where, limit = parse_filter(session.args.where), session.args.limit or _LIMIT
+    # the totals of a folder are those of what is in it: every folder above a large file is large
+    text = session.args.where
+    narrowed = text if _NAMES_KIND.search(text) else f"({text}) kind:file"
+    parse_filter(text)  # a mistake is reported where it was typed
+    where, limit = parse_filter(narrowed), session.args.limit or _LIMIT
     with session.working() as work:
         found = find_matches(session.app.disk, index, where, limit, work)
     count, shown = found.totals.entries, len(found.nodes)
@@ -110,7 +118,8 @@ def _print_report(session: Session, index: DiskIndex) -> int:
         session.print_lines(_draw_report(session, found))
         if found.kind == "growth":
             base = found.since_scan
-            since = f"since {show_epoch(base.started_ms)}" if base else ""
+            moment = format_moment(show_epoch(base.started_ms), time.time()) if base else ""
+            since = f"compared with the scan of {moment}" if base else ""
             session.note(since or "there is no earlier scan to compare with")
     return FOUND if found.page.rows else NOTHING
 
@@ -229,16 +238,14 @@ def run_jobs(session: Session) -> int:
     if session.args.json:
         session.print_json({"jobs": [show_job(record, caller) for record in records]})
         return FOUND if records else NOTHING
-    paint = session.out.paint
     scanned = {index.id: index.root for index in app.disk.list_indexes(caller.user)}
+    rows = []
     for record in records:
         begun = record.total is not None and (record.done or record.status == "running")
-        share = f"{compute_percent(record):5.1f}%" if begun else "      "
-        subject = scanned.get(record.subject, record.subject)
-        style = {"done": "good", "running": "bold"}.get(record.status, "warn")
-        parts = [record.id, f"{record.kind:<10}", paint(style, f"{record.status:<11}")]
-        parts += [show_epoch(record.started_ms), share]
-        session.print_lines(["  ".join([*parts, escape_controls(subject)]).rstrip()])
-    if not records:
-        session.note("no job was run yet")
+        share = f"{compute_percent(record):.0f}%" if begun else ""
+        subject = escape_controls(scanned.get(record.subject, record.subject))
+        when = format_moment(show_epoch(record.started_ms), time.time())
+        rows.append((record.id, record.kind, record.status, when, share, subject))
+    head = ("JOB", "KIND", "STATUS", "STARTED", "DONE", "OF")
+    session.print_lines(render_table(head, rows, session.out))
     return FOUND if records else NOTHING

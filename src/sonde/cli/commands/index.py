@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, display_width, escape_controls, render_facts
-from sonde.text.formats import count_of, format_seconds
+from sonde.cli.terminal import Screen, escape_controls, render_facts, render_table
+from sonde.text.formats import count_of, format_moment, format_seconds
 
 if TYPE_CHECKING:
     from sonde.tools.shapes.rfc import ProjectsAnswer
@@ -166,11 +167,16 @@ def run_status(session: Session) -> int:
     if session.args.json:
         session.print_json(answer)
         return FOUND
-    shown: Mapping[str, object] = {**answer}
+    now = time.time()
+    shown: Mapping[str, object] = {
+        **answer,
+        "lastUpdated": format_moment(answer["lastUpdated"], now),
+    }
     if checks := answer["details"].get("integrity"):
         repaired = sum(checks.get("repaired", {}).values()) or "nothing"
-        brief = {"lastCheck": checks.get("lastCheck"), "repaired": repaired}
-        shown = {**answer, "details": {**answer["details"], "integrity": brief}}
+        last = format_moment(checks.get("lastCheck"), now)
+        brief = {"lastCheck": last, "repaired": repaired}
+        shown = {**shown, "details": {**answer["details"], "integrity": brief}}
     session.print_lines(render_facts(shown, session.out))
     if deep := session.app.workspace.deep:
         pairs = [store.coverage(deep.name) for store in session.opened.stores().values()]
@@ -188,28 +194,24 @@ def run_projects(session: Session) -> int:
 
     with session.working() as work:
         answer = list_projects(session.app, work=work)
-    session.print_answer(answer, render_projects(answer, session.out))
+    session.print_answer(answer, render_projects(answer, session.out, time.time()))
     if not answer["projects"] and not session.args.json:
         session.note("no project is indexed yet; run `sonde index` in one")
     return FOUND if answer["projects"] else NOTHING
 
 
-def render_projects(answer: ProjectsAnswer, screen: Screen) -> Iterator[str]:
-    """One line per project: path, status, counts, size, last update."""
+def render_projects(answer: ProjectsAnswer, screen: Screen, now_s: float) -> Iterator[str]:
+    """A table of the projects: path, status, counts, size, last update."""
     rows = [
         (
             escape_controls(project["projectPath"]),
             str(project.get("status", "")),
-            f"{project.get('totalFiles', 0):,} files",
-            f"{project.get('totalChunks', 0):,} chunks",
+            f"{project.get('totalFiles', 0):,}",
+            f"{project.get('totalChunks', 0):,}",
             str(project.get("storageSize", "")),
-            str(project.get("lastUpdated") or "never"),
+            format_moment(project.get("lastUpdated"), now_s),
         )
         for project in answer["projects"]
     ]
-    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    for path, *rest in rows:
-        *middle, last = zip(rest, widths[1:], strict=True)
-        cells = [c.rjust(width) if c[:1].isdigit() else c.ljust(width) for c, width in middle]
-        padding = " " * (widths[0] - display_width(path))
-        yield f"{screen.paint('path', path)}{padding}  {'  '.join((*cells, last[0]))}".rstrip()
+    head = ("PROJECT", "STATUS", "FILES", "CHUNKS", "SIZE", "UPDATED")
+    return render_table(head, rows, screen)

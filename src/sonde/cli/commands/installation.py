@@ -19,7 +19,7 @@ from sonde.errors import IndexBusy, IndexNotFound, ProjectNotDetected, SondeErro
 from sonde.policy.roots import MARKERS
 from sonde.runtime.logs import LOG_FILE
 from sonde.settings import RULES, Settings, apply_project_config
-from sonde.text.formats import format_bytes
+from sonde.text.formats import format_bytes, format_moment
 from sonde.types import Json
 
 _VALUE_COLUMNS = 32  # longer values push their source to the right
@@ -221,7 +221,7 @@ def _check_index(session: Session) -> Iterator[Check]:
         return
     found = (
         f"{status['status']}, {status['totalFiles']:,} files, {status['totalChunks']:,} chunks, "
-        f"{status['storageSize']}, updated {status['lastUpdated'] or 'never'}"
+        f"{status['storageSize']}, updated {format_moment(status['lastUpdated'], time.time())}"
     )
     yield Check("index", found)
     yield Check("index log", str(session.opened.folder / "logs" / LOG_FILE))

@@ -1,29 +1,34 @@
-"""The commands that search: search, grep, files; and their answers as lines for people."""
+"""The commands that search: search, files; and their answers as lines for people."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sonde.cli.parse import FOUND, NOTHING
+from sonde.cli.colors import color_code
+from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, cut_line, display_width, escape_controls, prepare_line
-from sonde.errors import InvalidRequest
+from sonde.cli.terminal import Screen, escape_controls
+from sonde.errors import EmptyQuery, InvalidRequest
 from sonde.text.formats import count_of
-from sonde.text.highlight import Finder, TextSpan, find_query_words, join_parts
+from sonde.text.highlight import Finder, find_query_words, join_parts
+from sonde.text.languages import language_of
 from sonde.types import HitRow
 
 if TYPE_CHECKING:
-    from sonde.tools.shapes.rfc import GrepAnswer, SearchAnswer
+    from sonde.tools.shapes.rfc import SearchAnswer
 
 SNIPPET_LINES = 10  # a screen shows three results of this height
 LEAD_LINES = 2  # shown above the first line with a match
 _HEAD_ENDS = (")", "]", "{")
 """How a line begins that ends the head of a definition, not the definition itself."""
+_DOUBTFUL = "No exact match"
+"""How the note begins when no word of the question is in the index."""
+_DOUBTFUL_HITS = 3  # of such an answer: enough to see whether one fits by meaning
+_MOST_HITS = 50  # what the verbs rank at most
 _MAX_LINES = 100_000  # without --limit: more than anybody reads, and still little memory
 _COMMIT_CHARS, _MESSAGE_LINES = 10, 6
 """Of a commit: its id as git shortens it in a large repository; its reasons, and some paths."""
@@ -33,46 +38,94 @@ _TERMINAL_TOKENS = 20_000
 
 def run_search(session: Session) -> int:
     """Answer a question about the project's code, or its documentation."""
-    from sonde.searching.readings import read_literally
-    from sonde.tools.code import search_code, search_docs
-
     args = session.args
     query = " ".join(args.query)
     if args.mode == "regex":
         return _search_lines(session, query)
-    project = "all" if args.all_projects else session.project
+    if not (query or args.cursor):
+        raise EmptyQuery("neither words nor --cursor")
+    answer = _ask(session, query)
+    results, note = answer["results"], answer["metadata"].get("note", "")
+    is_doubtful = note.startswith(_DOUBTFUL)
+    if is_doubtful and not (args.limit or args.all or args.json or args.json_lines):
+        results = results[:_DOUBTFUL_HITS]
+        answer = {**answer, "results": results}
+    if args.open and results:
+        return _open_first(session, results[0])
+    if args.json_lines:
+        for row in results:
+            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+    elif args.json:
+        session.print_json(answer)
+    else:
+        _print_results(session, answer, query, note if is_doubtful else "")
+    return FOUND if results else NOTHING
+
+
+def _ask(session: Session, query: str) -> SearchAnswer:
+    """The page that was asked for, or all of them."""
+    from sonde.tools.code import search_code, search_docs
+
+    args = session.args
     verb = search_docs if args.docs else search_code
     tokens = args.max_tokens or (None if args.json else _TERMINAL_TOKENS)
     with session.working() as work:
         options = {"max_tokens": tokens, "explain": args.explain, "work": work}
-        answer = verb(
-            session.app,
-            query,
-            top_k=args.limit or 10,
-            project=project,
-            mode=args.mode or "auto",
-            # across projects, a path is relative to each of them
-            path=args.path if args.all_projects or not args.path else session.inside(args.path),
-            **options,
-        )
-        # who names a number wants all of them, and no option takes a cursor
-        while args.limit and not args.max_tokens and "nextCursor" in answer:
+        if args.cursor:
+            answer = verb(session.app, cursor=args.cursor, **options)
+        else:
+            answer = verb(
+                session.app,
+                query,
+                top_k=args.limit or (_MOST_HITS if args.all else 10),
+                project="all" if args.all_projects else session.project,
+                mode=args.mode or "auto",
+                # across projects, a path is relative to each of them
+                path=args.path if args.all_projects or not args.path else session.inside(args.path),
+                **options,
+            )
+        # who names a number wants that many
+        while ((args.limit and not args.max_tokens) or args.all) and "nextCursor" in answer:
             more = verb(session.app, cursor=answer["nextCursor"], **options)
             rows = answer["results"] + more["results"]
             answer = {**more, "results": rows, "metadata": answer["metadata"]}
-    if args.json:
-        session.print_json(answer)
-    else:
-        look = Style(session.out, session.show_path, full=args.full, scores=args.scores)
-        reading = read_literally(query)
-        line = reading.line if reading else 0
-        session.print_lines(render_search(answer, look, find_query_words(query), line))
-        session.note(" · ".join(describe_search(answer)))
-    return FOUND if answer["results"] else NOTHING
+    return answer
+
+
+def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: str) -> None:
+    from sonde.searching.query_language import parse_query
+    from sonde.searching.readings import read_literally
+
+    args = session.args
+    if doubt:  # before what is only near in meaning
+        session.note(escape_controls(doubt), "warn")
+    look = Style(session.out, session.show_path, full=args.full, scores=args.scores)
+    reading = read_literally(query)
+    line, words = reading.line if reading else 0, parse_query(query).words
+    lines = list(render_search(answer, look, find_query_words(words), line))
+    session.page_lines([*([doubt, ""] if doubt and lines else ()), *lines], len(lines))
+    session.note(" · ".join(note for note in describe_search(answer) if note != doubt))
+    if more := answer.get("nextCursor"):
+        session.note(f"more: repeat with --all, or --cursor {more}")
+
+
+def _open_first(session: Session, row: HitRow) -> int:
+    from sonde.cli.editor import open_file
+
+    path = session.show_path(row["path"], row.get("project"))
+    code = open_file(session.environ, path, row["startLine"])
+    if code is None:
+        session.print_lines([f"{path}:{row['startLine']}"])
+        session.note("set EDITOR to open it there")
+    return FAILED if code else FOUND
 
 
 def _search_lines(session: Session, pattern: str) -> int:
     """`--mode regex`: the lines that match."""
+    from sonde.cli.grep.printing import Form, Printer, pick_lines
+    from sonde.projects.lines import LineScan, scan_project
+    from sonde.tools.code import grep
+
     args = session.args
     if args.all_projects or args.docs:
         raise InvalidRequest(
@@ -80,72 +133,27 @@ def _search_lines(session: Session, pattern: str) -> int:
             user_message="A regular expression searches one project, code and docs alike.",
             next_action="Leave out --all-projects and --docs; name the project with --project.",
         )
-    paths = [args.path] if args.path else []
-    return _print_grep(session, _grep(session, pattern, paths, limit=args.limit or _MAX_LINES))
-
-
-def run_grep(session: Session) -> int:
-    """Print the lines that match, as grep does."""
-    args = session.args
-    globs = args.glob or []
-    _check_language(args.type)
-    around = args.context or 0
-    answer = _grep(
-        session,
-        args.pattern,
-        args.paths,
-        ignore_case=args.ignore_case,
-        whole_word=args.word_regexp,
-        fixed_string=args.fixed_strings,
-        include=tuple(glob for glob in globs if not glob.startswith("!")),
-        exclude=tuple(glob[1:] for glob in globs if glob.startswith("!")),
-        language=args.type,
-        before=around if args.before_context is None else args.before_context,
-        after=around if args.after_context is None else args.after_context,
-        max_count=args.max_count,
-        limit=args.limit or _MAX_LINES,
-    )
-    counts = Counter(match["path"] for match in answer["matches"])
-    show = Style(session.out, session.show_path).path
-    if args.json or not (args.files_with_matches or args.count):
-        return _print_grep(session, answer, numbers=not args.no_line_number)
-    if args.files_with_matches:
-        session.print_lines(show(path) for path in counts)
-    else:
-        session.print_lines(f"{show(path)}:{count}" for path, count in counts.items())
-    return FOUND if counts else NOTHING
-
-
-def _check_language(name: str | None) -> None:
-    from sonde.text.languages import NAMES, find_language
-
-    if name and find_language(name) not in NAMES:
-        raise InvalidRequest(
-            f"no language {name!r}",
-            user_message="There is no language '{name}'.",
-            next_action="Name it as in `-t python`, by an extension (`-t ts`), or use -g '*.x'.",
-            name=name,
-        )
-
-
-def _grep(session: Session, pattern: str, paths: Sequence[str], **options: Any) -> GrepAnswer:
-    from sonde.tools.code import grep
-
-    below = tuple(session.inside(path) for path in paths)
-    options |= {"paths": below, "project": session.project}
+    paths = (session.inside(args.path),) if args.path else ()
+    limit = args.limit or _MAX_LINES
     with session.working() as work:
-        return grep(session.app, pattern, work=work, **options)
-
-
-def _print_grep(session: Session, answer: GrepAnswer, *, numbers: bool = True) -> int:
-    if session.args.json:
-        session.print_json(answer)
-    else:
-        look = Style(session.out, session.show_path, full=session.args.full)
-        session.print_lines(render_grep(answer, look, heading=session.out.tty, numbers=numbers))
-        if answer["truncated"]:
-            session.note("more lines match; see them with --limit N or a narrower path", "warn")
-    return FOUND if answer["matches"] else NOTHING
+        if args.json:
+            answer = grep(
+                session.app, pattern, paths=paths, limit=limit, project=session.project, work=work
+            )
+            session.print_json(answer)
+            return FOUND if answer["matches"] else NOTHING
+        form = Form(heading=session.out.tty, full=args.full)
+        printer = Printer(form, session.out, sys.stdout.buffer)
+        scan = LineScan(pattern, paths=paths)
+        for text, _ in scan_project(session.opened, scan, work, max_count=1, spans=False):
+            lines = pick_lines(scan.compile(), text.data, form, work.check)
+            lines = lines[: limit - printer.totals.lines]
+            printer.print_file(session.show_path(text.path), text.data, lines, None)
+            if printer.totals.lines >= limit:
+                session.note("more lines may match; see them with --limit N", "warn")
+                break
+    sys.stdout.buffer.flush()
+    return FOUND if printer.totals.lines else NOTHING
 
 
 def run_files(session: Session) -> int:
@@ -222,13 +230,8 @@ class Style:
     def path(self, path: str, project: str | None = None) -> str:
         """A path relative to the working directory; its controls are escaped on a terminal."""
         shown = self.show_path(path, project)
-        return self.screen.paint("path", escape_controls(shown) if self.screen.tty else shown)
-
-    def cut(self, text: str, spans: Sequence[TextSpan], taken: int) -> str:
-        """A line of a file with its matches marked, cut to the width left of `taken`."""
-        shown, moved = prepare_line(text, spans)
-        width = None if self.full or self.screen.width is None else self.screen.width - taken
-        return self.screen.mark(cut_line(shown, width), moved)
+        painted = self.screen.paint("path", escape_controls(shown) if self.screen.tty else shown)
+        return self.screen.link(shown, painted)
 
 
 def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 0) -> Iterator[str]:
@@ -249,15 +252,20 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 
             symbol = symbol if reaches(lines, opening, best) else ""
         yield _render_place(row, look, symbol)
         numbers = _number_lines(row, len(lines))
+        colored = color_code(row["text"], language_of(row["path"]).name, look.screen)
         gutter = len(str(row["endLine"]))
         for at in range(start, end if row["text"] else start):  # a listed path has no text
             number = look.screen.paint("dim", f"  {numbers[at]:>{gutter}} │ ")
             line = lines[at].removesuffix("\r")
-            yield (number + look.cut(line, join_parts(line, find(line)), gutter + 5)).rstrip()
+            width = None if look.full or not look.screen.width else look.screen.width - gutter - 5
+            yield (number + colored.draw(at, join_parts(line, find(line)), width)).rstrip()
         if hidden := len(lines) - (end - start):
             yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮ {count_of(hidden, 'more line')}")
-        for name, value in row.get("why", {}).items():
-            yield look.screen.paint("dim", f"    {value:+8.3f}  {escape_controls(name)}")
+        if why := row.get("why"):
+            from sonde.ranking.explanations import explain_score
+
+            for reason, part in explain_score(why):
+                yield look.screen.paint("dim", f"    {part:+6.2f}  {escape_controls(reason)}")
 
 
 def _number_lines(row: HitRow, count: int) -> list[str]:
@@ -297,53 +305,6 @@ def describe_search(answer: SearchAnswer) -> list[str]:
     if note := metadata.get("note"):
         notes.append(escape_controls(note))
     return notes
-
-
-_Line = tuple[str, Sequence[TextSpan] | None]
-"""The text of a line and its matches; None marks a line that is only context."""
-
-
-def render_grep(answer: GrepAnswer, look: Style, *, heading: bool, numbers: bool) -> Iterator[str]:
-    """Matching lines as grep prints them; grouped under their file on a terminal."""
-    files = groupby(answer["matches"], key=lambda match: match["path"])
-    for index, (path, matches) in enumerate(files):
-        context = False
-        lines: dict[int, _Line] = {}
-        for match in matches:
-            line = match["line"]
-            before, after = match.get("before", ()), match.get("after", ())
-            context |= bool(before or after)
-            for number, text in enumerate((*before, None, *after), line - len(before)):
-                if text is not None:
-                    lines.setdefault(number, (text, None))
-            lines[line] = (match["text"], [(start, end) for start, end in match["spans"]])
-        if index and (heading or context):
-            yield "" if heading else "--"
-        if heading:
-            yield look.path(path)
-        prefix = "" if heading else look.path(path)
-        yield from _render_lines(dict(sorted(lines.items())), prefix, look, numbers)
-
-
-def _render_lines(
-    lines: Mapping[int, _Line], prefix: str, look: Style, numbers: bool
-) -> Iterator[str]:
-    previous: int | None = None
-    context = any(spans is None for _, spans in lines.values())
-    plain = display_width(re.sub("\x1b\\[[0-9;]*m", "", prefix))
-    for number, (text, spans) in lines.items():
-        if context and previous is not None and number > previous + 1:
-            yield look.screen.paint("dim", "--")
-        previous = number
-        mark = "-" if spans is None else ":"
-        head = f"{prefix}{mark}" if prefix else ""
-        if numbers:
-            head += look.screen.paint("line", str(number)) + mark
-        taken = plain + len(mark) * bool(prefix) + (len(str(number)) + 1) * numbers
-        if look.screen.tty or look.screen.color:
-            yield head + look.cut(text, spans or (), taken)
-        else:
-            yield head + text
 
 
 def run_related(session: Session) -> int:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from sonde.agents.configs import (
-    Change,
-    decode_config,
-    plan_entry,
-    plan_guide,
-    read_config,
-    replace_config,
-)
+from sonde.agents.configs import decode_config, read_config, replace_config
+from sonde.agents.guides import GUIDE
 from sonde.agents.json_edit import put_jsonc
 from sonde.agents.machine import AGENTS, Agent, Machine, Scope, find_launch
+from sonde.agents.steps import Step, plan_steps, write_step
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
@@ -27,60 +21,27 @@ _DONE_WORDS = {"add": "added to", "update": "updated in", "remove": "removed fro
 _DIFF_STYLES = {"+": "good", "-": "bad", "@": "dim"}
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One file of an agent: the change planned for it, or the reason that there is none."""
-
-    agent: str
-    title: str
-    file: Path | None = None
-    reason: str = ""
-    """Why the agent is skipped."""
-    change: Change | None = None
-    written: bool = False
-    backup: Path | None = None
-    error: SondeError | None = None
-    """Why the file was refused, or could not be written."""
-
-    @property
-    def action(self) -> str:
-        """What is done with the file."""
-        if self.error:
-            return "refuse"
-        return self.change.action if self.change else "skip"
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether there is something to write."""
-        return self.action not in ("none", "skip", "refuse")
-
-    def as_dict(self) -> dict[str, object]:
-        """The step as `--json` prints it."""
-        row: dict[str, object] = {"agent": self.agent, "title": self.title}
-        if self.file:
-            row["file"] = str(self.file)
-        row["action"] = self.action
-        if self.reason:
-            row["reason"] = self.reason
-        if self.change and self.change.action != "none":
-            row |= {"diff": "\n".join(self.change.show()), "written": self.written}
-        if self.written:
-            row["backup"] = str(self.backup) if self.backup else None
-        if self.error:
-            row["error"] = self.error.as_dict()
-        return row
-
-
 def run_setup(session: Session) -> int:
     """Show each change, ask, write; exits with 0 if every file could be dealt with."""
     args = session.args
+    if args.print_guide:
+        session.print_lines([GUIDE])
+        return FOUND
     backups = session.settings.home / "backups"
     machine = Machine(Path.home(), session.environ)
     agents = choose_agents(machine, args.agents)
     if not agents:
         session.note("no agent was found; name one: " + ", ".join(a.name for a in AGENTS))
         return _finish(session, [], NOTHING)
-    steps = list(_plan_steps(session, machine, agents, backups))
+    scope: Scope = args.scope or "user"
+    project = session.opened.root if scope == "project" else None
+    launch = find_launch(session.environ, args.project if scope == "user" else None)
+    steps = [
+        step
+        for step in plan_steps(machine, agents, scope, project, launch, backups, remove=args.remove)
+        if (step.agent != "guide" or args.guide or args.remove)
+        and not (step.agent == "skill" and args.no_skill)
+    ]
     pending = [step for step in steps if step.is_pending]
     can_ask = session.prompt.is_interactive() and not args.json
     if pending and not args.dry_run and not (session.settings.assume_yes or can_ask):
@@ -130,39 +91,6 @@ def choose_agents(machine: Machine, names: list[str]) -> list[Agent]:
     return [known[name] for name in dict.fromkeys(names)] or machine.find_agents()
 
 
-def _plan_steps(
-    session: Session, machine: Machine, agents: list[Agent], backups: Path
-) -> Iterator[Step]:
-    args = session.args
-    scope: Scope = args.scope or "user"
-    project = session.opened.root if scope == "project" else None
-    launch = find_launch(session.environ, args.project if scope == "user" else None)
-    guides: dict[Path, list[str]] = {}
-    for agent in agents:
-        path = machine.find_config(agent, scope, project)
-        step = Step(agent.name, agent.title, path)
-        if guide := machine.find_guide(agent, scope, project):
-            guides.setdefault(guide.resolve(), []).append(agent.title)  # one may link to another
-        if path is None:
-            yield replace(step, reason=f"no {scope} configuration")
-            continue
-        plan = partial(plan_entry, agent, path, launch, remove=args.remove, backups=backups)
-        yield _plan(step, plan)
-    if args.guide or args.remove:
-        for path, titles in guides.items():
-            step = Step("guide", f"Guide for {', '.join(titles)}", path)
-            step = _plan(step, partial(plan_guide, path, remove=args.remove, backups=backups))
-            if step.action != "none" or not args.remove:
-                yield step
-
-
-def _plan(step: Step, plan: Callable[[], Change]) -> Step:
-    try:
-        return replace(step, change=plan())
-    except SondeError as error:
-        return replace(step, error=error)
-
-
 def _apply(session: Session, step: Step, backups: Path) -> Step:
     """Show one step, ask, and write it. Returns the step with its outcome."""
     show = not session.args.json
@@ -173,7 +101,7 @@ def _apply(session: Session, step: Step, backups: Path) -> Step:
     if not session.settings.assume_yes and not session.prompt.ask_yes("Write this?"):
         return step
     try:
-        backup = step.change.write(backups)
+        backup = write_step(step, backups)
     except SondeError as error:
         failed = replace(step, error=error)
         if show:

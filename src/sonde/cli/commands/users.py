@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import get_args
 
 from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import escape_controls
+from sonde.cli.terminal import escape_controls, render_table
 from sonde.errors import InvalidRequest
 from sonde.stores.users import Gift, Users, load_signing_key
-from sonde.text.formats import count_of, show_time
+from sonde.text.formats import count_of, format_moment, show_time
 from sonde.types import LOCAL
 
 
@@ -107,12 +108,14 @@ def _find_folder(session: Session, action: str, name: str) -> str:
 
 
 def _list(session: Session, users: Users) -> int:
-    rows, lines = [], []
+    rows, cells = [], []
     for key in users.list_keys():
         created, revoked = show_time(key.created_at), show_time(key.revoked_at)
         rows.append({"user": key.user, "id": key.id, "created": created, "revoked": revoked})
-        state = f"revoked {revoked}" if revoked else f"since {created}"
-        lines.append(escape_controls(f"{key.user}  {key.id}  {state}"))
+        state = f"{'revoked' if revoked else 'created'} "
+        state += format_moment(revoked or created, time.time())
+        cells.append(tuple(map(escape_controls, (key.user, key.id, state))))
+    lines = [*render_table(("USER", "KEY", "STATE"), cells, session.out)]
     given = {kind: users.list_all_given(kind) for kind in get_args(Gift)}
     for kind, holders in given.items():
         for user, places in holders.items():

@@ -49,6 +49,9 @@ def write_re2(node: syntax.Node, *, edges: bool = True) -> str:
             counts = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((least, most))
             counts = counts or f"{{{least},{'' if most is None else most}}}"
             return f"(?:{write_re2(inner, edges=edges)}){counts}{'' if greedy else '?'}"
+        case syntax.Capture(inner, name):
+            label = f"?P<{name}>" if name.isascii() and name.isidentifier() else ""
+            return f"({label}{write_re2(inner, edges=edges)})"
 
 
 def list_assertions(node: syntax.Node) -> Iterator[syntax.Assertion]:
@@ -60,8 +63,22 @@ def list_assertions(node: syntax.Node) -> Iterator[syntax.Assertion]:
         case syntax.Sequence(parts) | syntax.Choice(parts):
             for part in parts:
                 yield from list_assertions(part)
-        case syntax.Repeat(inner):
+        case syntax.Repeat(inner) | syntax.Capture(inner):
             yield from list_assertions(inner)
+
+
+def may_break(node: syntax.Node) -> bool:
+    """Whether a match can hold a line break."""
+    match node:
+        case syntax.Literal(char):
+            return char == "\n"
+        case syntax.CharClass(text):
+            return syntax.compile_class(text, fold=False).fullmatch("\n") is not None
+        case syntax.Sequence(parts) | syntax.Choice(parts):
+            return any(map(may_break, parts))
+        case syntax.Repeat(inner) | syntax.Capture(inner):
+            return may_break(inner)
+    return False
 
 
 def enclose_word(node: syntax.Node) -> syntax.Node:
@@ -84,6 +101,8 @@ def _begins_in_word(node: syntax.Node, *, backward: bool = False) -> bool:
             return all(_begins_in_word(part, backward=backward) for part in parts)
         case syntax.Repeat(inner, least):
             return least > 0 and _begins_in_word(inner, backward=backward)
+        case syntax.Capture(inner):
+            return _begins_in_word(inner, backward=backward)
         case syntax.Sequence(parts):
             ordered = reversed(parts) if backward else iter(parts)
             first = next((part for part in ordered if not isinstance(part, syntax.Assertion)), None)
@@ -110,6 +129,8 @@ def _read_needs(node: syntax.Node) -> tuple[tuple[str, ...] | None, Needs | None
             return _read_choice(parts)
         case syntax.Sequence(parts):
             return _read_sequence(parts)
+        case syntax.Capture(inner):
+            return _read_needs(inner)
         case syntax.Repeat(inner, least, most):
             if (least, most) == (1, 1):
                 return _read_needs(inner)
@@ -267,6 +288,8 @@ class Stepper:
                     self._aim(end, len(self._steps), 0)
             case syntax.Repeat():
                 self._write_repeat(node)
+            case syntax.Capture(inner):
+                self._write(inner)
 
     def _write_repeat(self, node: syntax.Repeat) -> None:
         for _ in range(node.least):
@@ -304,9 +327,9 @@ def _make_test(node: syntax.Literal | syntax.CharClass) -> _Test:
 
 def _holds(look: syntax.Assertion, line: str, at: int) -> bool:
     if look.kind == "start":
-        return at == 0
+        return at == 0 or line[at - 1] == "\n"
     if look.kind == "end":
-        return at == len(line)
+        return at == len(line) or line[at] == "\n"
     is_word = _make_test(syntax.ASCII_WORD if look.ascii else syntax.WORD)
     before = at > 0 and is_word(line[at - 1])
     after = at < len(line) and is_word(line[at])
@@ -333,6 +356,8 @@ def _list_first(node: syntax.Node) -> _Test | None:
             return lambda char: any(test(char) for test in known)
         case syntax.Repeat(inner, least):
             return _list_first(inner) if least else None
+        case syntax.Capture(inner):
+            return _list_first(inner)
         case syntax.Sequence(parts):
             first = next((part for part in parts if not isinstance(part, syntax.Assertion)), None)
             return _list_first(first) if first else None

@@ -18,7 +18,7 @@ from sonde.errors import InvalidPattern
 from sonde.runtime.work import Work
 from sonde.searching.lines import engines
 from sonde.searching.lines.pattern import parse_pattern, spell_literal
-from sonde.searching.lines.syntax import Node
+from sonde.searching.lines.syntax import Assertion, Choice, Node, Sequence
 from sonde.types import FileText, Needs
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -31,7 +31,8 @@ _RE2_WORDS = ("word", "not_word")
 class ByteLine:
     """One matching line: its number from 1, its bytes without the line break, and what matches.
 
-    Spans count bytes from the beginning of the line."""
+    Spans count bytes from the beginning of the line. Where matches hold line breaks, it stands for
+    all the lines that they touch."""
 
     number: int
     start: int
@@ -87,7 +88,10 @@ class Expression:
 
     def __init__(self, node: Node, pattern: str) -> None:
         looks = list(engines.list_assertions(node))
-        self.needs: Needs | None = engines.list_needs(node)
+        self._node, self._pattern = node, pattern
+        self.breaks = engines.may_break(node)
+        """Whether a match can hold a line break."""
+        self.needs: Needs | None = None if self.breaks else engines.list_needs(node)
         """What every file with a match holds; None when nothing is sure."""
         self._loose = _compile(engines.write_re2(node, edges=False), pattern)
         self._strict = self._loose
@@ -101,6 +105,8 @@ class Expression:
     ) -> Iterator[ByteLine]:
         """The lines of a text in UTF-8 that match, from the first on; without `spans`, only the
         first match of each is reported."""
+        if self.breaks:
+            return self._join_lines(data, check)
         if self._stepper is None or (self._ascii and data.isascii()):
             return self._group(data, self._strict, spans=spans)
         return self._judge_lines(self._stepper, data, check)
@@ -114,6 +120,48 @@ class Expression:
         if line.isascii():
             return spans
         return [(_decode_length(data[:start]), _decode_length(data[:end])) for start, end in spans]
+
+    def make_replacer(self, template: str) -> Callable[[bytes, tuple[int, int]], bytes]:
+        """A function from a text and a match in it to the template with its groups filled in:
+        `$1`, `$name`, `${1}`, `$$`; a group that does not exist is empty."""
+        capturing = _compile(
+            engines.write_re2(self._node, edges=False), self._pattern, captures=True
+        )
+        pieces = re.split(r"\$(\$|\w+|\{\w+\})", template, flags=re.ASCII)
+
+        def replace(data: bytes, span: tuple[int, int]) -> bytes:
+            found = capturing.fullmatch(data, *span)
+            parts = [pieces[0].encode()]
+            for name, text in zip(pieces[1::2], pieces[2::2], strict=True):
+                parts += [_read_group(found, data[slice(*span)], name), text.encode()]
+            return b"".join(parts)
+
+        return replace
+
+    def _join_lines(self, data: bytes, check: Callable[[], None]) -> Iterator[ByteLine]:
+        """Matches of the whole text; those in the same or neighbouring lines as one."""
+        if self._stepper and not (self._ascii and data.isascii()):
+            text = data.decode("utf-8", "surrogatepass")
+            spans = _count_bytes(text, list(self._stepper.find(text, check)))
+        else:
+            spans = _list_spans(self._strict, data, 0, len(data))
+        blocks: list[tuple[int, int, list[tuple[int, int]]]] = []
+        for a, b in spans:
+            if a == len(data) and data.endswith(b"\n"):  # after the last line, there is none
+                continue
+            start = data.rfind(b"\n", 0, a) + 1
+            end = data.find(b"\n", b - (b > a and data[b - 1 : b] == b"\n"))
+            end = len(data) if end < 0 else end
+            if blocks and start <= blocks[-1][1] + 1:
+                first, last, inside = blocks.pop()
+                blocks.append((first, max(last, end), [*inside, (a, b)]))
+            else:
+                blocks.append((start, end, [(a, b)]))
+        counted, number = 0, 1
+        for start, end, inside in blocks:
+            number += data.count(b"\n", counted, start)
+            counted = start
+            yield ByteLine(number, start, end, tuple((a - start, b - start) for a, b in inside))
 
     def _group(self, data: bytes, expression: Any, *, spans: bool) -> Iterator[ByteLine]:
         """Matches of the whole text, line by line: no match holds a line break."""
@@ -150,15 +198,29 @@ class Expression:
 
 @lru_cache(maxsize=_KEPT_EXPRESSIONS)
 def compile_pattern(
-    pattern: str, *, ignore_case: bool = False, whole_word: bool = False, fixed_string: bool = False
+    *patterns: str,
+    ignore_case: bool = False,
+    whole_word: bool = False,
+    whole_line: bool = False,
+    fixed_string: bool = False,
+    multiline: bool = False,
+    dot_all: bool = False,
 ) -> Expression:
-    """The compiled expression; `InvalidPattern` says what is wrong and where."""
-    half = _HALF_A_CHARACTER.search(pattern)
-    if half:
-        raise InvalidPattern(f"half a character at position {half.start()}", pattern=ascii(pattern))
-    read = spell_literal if fixed_string else parse_pattern
-    node = read(pattern, ignore_case=ignore_case)
-    return Expression(engines.enclose_word(node) if whole_word else node, pattern)
+    """The compiled expression, which matches if any of the patterns does; `InvalidPattern` says
+    what is wrong and where."""
+    nodes: list[Node] = []
+    for pattern in patterns:
+        if half := _HALF_A_CHARACTER.search(pattern):
+            problem = f"half a character at position {half.start()}"
+            raise InvalidPattern(problem, pattern=ascii(pattern))
+        read = spell_literal if fixed_string else parse_pattern
+        nodes.append(read(pattern, ignore_case=ignore_case, multiline=multiline, dot_all=dot_all))
+    node = nodes[0] if len(nodes) == 1 else Choice(tuple(nodes))
+    if whole_line:
+        node = Sequence((Assertion("start"), node, Assertion("end")))
+    elif whole_word:
+        node = engines.enclose_word(node)
+    return Expression(node, "|".join(patterns))
 
 
 def grep_text(
@@ -212,12 +274,26 @@ def _lines_after(data: bytes, end: int, count: int) -> tuple[str, ...]:
     return tuple(lines if lines[-1] or stop < len(data) else lines[:-1])
 
 
-def _compile(source: str, pattern: str) -> Any:
+def _read_group(found: Any, whole: bytes, name: str) -> bytes:
+    """What a reference in a replacement stands for."""
+    name = name.strip("{}")
+    if name == "$":
+        return b"$"
+    if name == "0" or found is None:
+        return whole if name == "0" else b""
+    try:
+        group: bytes | None = found.group(int(name) if name.isdecimal() else name)
+    except (IndexError, KeyError):
+        group = None
+    return group or b""
+
+
+def _compile(source: str, pattern: str, *, captures: bool = False) -> Any:
     import re2
 
     options = re2.Options()
     options.log_errors = False
-    options.never_capture = True
+    options.never_capture = not captures
     options.max_mem = _MOST_MEMORY_BYTES
     try:
         # not by `re2.compile`, which would keep 128 of them with all their memory

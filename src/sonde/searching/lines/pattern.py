@@ -18,6 +18,8 @@ _LOOKS = {
     "b{end-half}": "half_end", "b": "word", "B": "not_word", "<": "opens", ">": "closes",
     "A": "start", "z": "end",
 }  # fmt: skip
+_WITH_BREAK = ("space", "cntrl", "ascii")
+"""Named sets that hold the line break, where a match may hold one."""
 _UNSUPPORTED = {
     "?=": "look-ahead", "?!": "look-ahead", "?<=": "look-behind", "?<!": "look-behind",
     "?P=": "a back-reference", "?P>": "recursion", "?>": "an atomic group", "?(": "a conditional",
@@ -25,22 +27,28 @@ _UNSUPPORTED = {
 }  # fmt: skip
 
 
-def parse_pattern(pattern: str, *, ignore_case: bool = False) -> syntax.Node:
+def parse_pattern(
+    pattern: str, *, ignore_case: bool = False, multiline: bool = False, dot_all: bool = False
+) -> syntax.Node:
     """The tree of a pattern; `InvalidPattern` names what is wrong and its position."""
-    return _Parser(pattern, syntax.Flags(i=ignore_case)).parse()
+    flags = syntax.Flags(i=ignore_case, s=dot_all)
+    return _Parser(pattern, flags, multiline=multiline).parse()
 
 
-def spell_literal(text: str, *, ignore_case: bool = False) -> syntax.Node:
+def spell_literal(
+    text: str, *, ignore_case: bool = False, multiline: bool = False, dot_all: bool = False
+) -> syntax.Node:
     """The tree that matches just this text."""
-    parser = _Parser(text, syntax.Flags(i=ignore_case))
+    del dot_all
+    parser = _Parser(text, syntax.Flags(i=ignore_case), multiline=multiline)
     return syntax.Sequence(tuple(parser.make_literal(char, at) for at, char in enumerate(text)))
 
 
 class _Parser(syntax.PatternReader):
     """Reads one pattern from left to right."""
 
-    def __init__(self, pattern: str, flags: syntax.Flags) -> None:
-        super().__init__(pattern, flags)
+    def __init__(self, pattern: str, flags: syntax.Flags, *, multiline: bool) -> None:
+        super().__init__(pattern, flags, multiline=multiline)
         self._names: set[str] = set()
         self._depth = 0
 
@@ -131,13 +139,13 @@ class _Parser(syntax.PatternReader):
         self.at += 1
         if char == ".":
             self._refuse_bytes("'.'", self.at - 1)
-            return syntax.ANY
+            return syntax.ANY_OR_BREAK if self.multiline and self.flags.s else syntax.ANY
         if char in "^$":
             return syntax.Assertion("start" if char == "^" else "end")
         return self.make_literal(char, self.at - 1)
 
     def make_literal(self, char: str, at: int) -> syntax.Node:
-        if char == "\n":
+        if char == "\n" and not self.multiline:
             self.refuse(at, "a line break: a match lies within one line")
         if self.flags.i and not self.flags.u:
             if char.isascii() and char.isalpha():
@@ -168,9 +176,11 @@ class _Parser(syntax.PatternReader):
             if self.text.startswith(mark, self.at):
                 why = ", since it cannot be matched in linear time" if "look-" in name else ""
                 self.refuse(start, f"'({mark}': {name} is not supported{why}")
+        name, captures = "", True
         if self.take("?P<") or self.take("?<"):
-            self._read_name()
+            name = self._read_name()
         elif self.take("?"):
+            captures = False
             self.flags = self._read_flags()
             if self.take(")"):
                 return None
@@ -181,14 +191,14 @@ class _Parser(syntax.PatternReader):
             self.refuse(start, "a '(' that is not closed")
         self._depth -= 1
         self.flags = kept
-        return node
+        return syntax.Capture(node, name) if captures else node
 
     def _go_down(self, start: int, what: str) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
             self.refuse(start, f"{what} more than {_DEEPEST} deep")
 
-    def _read_name(self) -> None:
+    def _read_name(self) -> str:
         start = self.at
         name = self.read_until(">")
         plain = name.replace(".", "").replace("[", "").replace("]", "")
@@ -197,6 +207,7 @@ class _Parser(syntax.PatternReader):
         if name in self._names:
             self.refuse(start, f"two groups named {name!r}")
         self._names.add(name)
+        return name
 
     def _read_flags(self) -> syntax.Flags:
         flags, on, seen = self.flags, True, ""
@@ -225,6 +236,9 @@ class _Parser(syntax.PatternReader):
         fold = self.flags.i
         if not self.flags.u:
             found, fold = self._keep_ascii(found), False
+        if self.multiline:
+            text = f"[{'^' * found.negated}{found.inner}]" if found.inner else syntax.NOTHING
+            return syntax.CharClass(text, fold)
         if found.negated:
             return syntax.CharClass(f"[^{found.inner}\\n]", fold)
         finished = syntax.exclude_break(found.inner, fold=fold)
@@ -295,7 +309,8 @@ class _Parser(syntax.PatternReader):
             self.at = start
             return ""
         self.at = end + 2
-        return self._flatten(syntax.CharSet(inner, name.startswith("^")))
+        breaks = r"\n" if self.multiline and name.lstrip("^") in _WITH_BREAK else ""
+        return self._flatten(syntax.CharSet(inner + breaks, name.startswith("^")))
 
     def _flatten(self, found: syntax.CharSet) -> str:
         """A set as a part of another one."""

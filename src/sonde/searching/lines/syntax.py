@@ -64,7 +64,15 @@ class Choice:
     parts: tuple[Node, ...]
 
 
-Node = Literal | CharClass | Assertion | Repeat | Sequence | Choice
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What a replacement can refer to by number or by name; matches as its inner node does."""
+
+    inner: Node
+    name: str = ""
+
+
+Node = Literal | CharClass | Assertion | Repeat | Sequence | Choice | Capture
 
 _WORD = (
     r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}"
@@ -95,7 +103,7 @@ _CATEGORIES = {
 }  # fmt: skip
 _CATEGORIES |= {short.lower(): short for short in _CATEGORIES.values()}
 _PROPERTIES = {"any": r"\x00-\x{10ffff}", "ascii": r"\x00-\x7f", "whitespace": _SPACE}
-_NOTHING = r"[^\x00-\x{10ffff}]"
+NOTHING = r"[^\x00-\x{10ffff}]"
 _ESCAPED = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 BLANKS = (
@@ -103,6 +111,7 @@ BLANKS = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 ANY = CharClass(r"[^\n]", fold=False)
+ANY_OR_BREAK = CharClass(r"[\x00-\x{10ffff}]", fold=False)
 WORD = CharClass(f"[{_WORD}]", fold=False)
 ASCII_WORD = CharClass("[0-9A-Za-z_]", fold=False)
 
@@ -203,7 +212,7 @@ def spell(ranges: Ranges) -> str:
 def exclude_break(inner: str, *, fold: bool) -> CharClass | None:
     """The set without the line break, since a match lies within one line; None if that is all."""
     # an empty set has no notation, but what is not in the whole set is none
-    text = f"[{inner}]" if inner else _NOTHING
+    text = f"[{inner}]" if inner else NOTHING
     if compile_class(text, fold=False).fullmatch("\n") is None:
         return CharClass(text, fold)
     ranges = list_ranges(inner, fold=fold)
@@ -265,10 +274,12 @@ class CharSet:
 class PatternReader:
     """A position in a pattern, and the escapes that mean the same inside brackets and outside."""
 
-    def __init__(self, text: str, flags: Flags) -> None:
+    def __init__(self, text: str, flags: Flags, *, multiline: bool = False) -> None:
         self.text = text
         self.at = 0
         self.flags = flags
+        self.multiline = multiline
+        """Whether a match may hold line breaks."""
 
     def refuse(self, at: int, problem: str) -> NoReturn:
         """Raise `InvalidPattern` with the position."""
@@ -322,7 +333,8 @@ class PatternReader:
             return self._read_property(start)
         if char.lower() in PERL:
             table = PERL if self.flags.u else PERL_ASCII
-            return CharSet(table[char.lower()], char.isupper())
+            breaks = r"\n" if self.multiline and char in "sS" else ""
+            return CharSet(table[char.lower()] + breaks, char.isupper())
         if char in _ESCAPED:
             return _ESCAPED[char]
         if char.isdecimal() and char.isascii():

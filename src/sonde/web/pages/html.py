@@ -307,6 +307,8 @@ _JOB_WORDS = {
     "check": ("Checking", "Checked"), "scan": ("Scanning", "Scanned"),
     "duplicates": ("Comparing files of", "Compared files of"), "views": ("Cutting", "Cut"),
     "embed": ("Embedding", "Embedded"), "import": ("Importing", "Imported"),
+    "rest": ("Tidying up", "Tidied up"), "warm": ("Loading", "Loaded"),
+    "tidy": ("Compacting", "Compacted"), "export": ("Exporting", "Exported"),
 }  # fmt: skip
 """What a job does to its subject, while it runs and afterwards."""
 

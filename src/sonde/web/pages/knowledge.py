@@ -22,8 +22,6 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, Source
 from sonde.text.formats import read_day_end, read_time, show_time
 from sonde.text.highlight import find_query_words, join_parts
-from sonde.text.languages import find_language
-from sonde.text.syntax_highlighting import highlight_code
 from sonde.tools.research import fetch
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
@@ -37,7 +35,6 @@ from sonde.web.pages.html import (
     link_to,
     show_icon,
     show_note,
-    show_tokens,
     tag,
 )
 from sonde.web.viewer.rendering import DocumentPlace, render_markdown
@@ -292,12 +289,7 @@ def _show_text(text: str, *, is_source: bool) -> Markup:
     if is_source:
         return tag("pre", text, class_="prose plain", tabindex="0")
     place = DocumentPlace("", "")
-    return tag("div", render_markdown(text, place, _show_block), class_="prose entry-text")
-
-
-def _show_block(text: str, language: str) -> Markup:
-    lines = highlight_code(text.removesuffix("\n"), find_language(language) or "text")
-    return join([show_tokens(line), "\n"] for line in lines)
+    return tag("div", render_markdown(text, place), class_="prose entry-text")
 
 
 def _show_content(content: str | Mapping[str, object], *, is_source: bool) -> Markup:

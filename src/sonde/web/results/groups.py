@@ -20,6 +20,7 @@ from sonde.web.pages.html import (
     link_file,
     link_to,
     name_folder,
+    show_age,
     show_icon,
     show_line,
     show_tokens,
@@ -32,6 +33,7 @@ SHOWN_MATCHES, SHOWN_LINES = 3, 10
 _GAP = "⋮"
 _REFINED = re.compile(r"complete; deeper vectors for (\d+) % of chunks")
 """Nothing is missing; a deeper model still reads what the first one has read."""
+_DATED = re.compile(r"as of (\S+); not compared with the files")
 _LANGUAGE_NAMES = {
     "cpp": "C++", "csharp": "C#", "css": "CSS", "html": "HTML", "javascript": "JavaScript",
     "json": "JSON", "php": "PHP", "rst": "reStructuredText", "scss": "SCSS", "sql": "SQL",
@@ -299,9 +301,11 @@ def _summarize(found: ResultPage) -> list[object]:
     """How many there are, said so that it is true, how long it took, and how far to trust it."""
     counted = count_of(found.total, found.noun)
     place = f" in {count_of(found.files, 'file')}" if found.files and found.noun != "file" else ""
-    fresh = found.freshness
+    fresh: str | Markup = found.freshness
     if refined := _REFINED.fullmatch(fresh):
         fresh = f"still refining, {refined[1]} % done"
+    elif dated := _DATED.fullmatch(fresh):
+        fresh = join(["indexed ", show_age(dated[1])])
     return [
         tag("strong", f"At least {counted}" if found.is_capped else counted), place,
         f" · {found.milliseconds} ms" if found.milliseconds is not None else None,

@@ -8,14 +8,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sonde.app import App
+from sonde.projects.find import readable_project
+from sonde.projects.freshness import list_current_paths
 from sonde.projects.lines import find_changed_hits, present_hit
 from sonde.projects.literal import EXACT
 from sonde.projects.pages import MatchPage, PageMode, PageRequest, PageView, open_match_page
+from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
+from sonde.searching.filters import match_paths
 from sonde.searching.query_language import QueryCondition, kind_of_file, parse_query
 from sonde.text.highlight import Finder, find_query_words
 from sonde.text.syntax_highlighting import highlight_code
-from sonde.tools.code import search_by_path
 from sonde.types import Hit
 from sonde.web.pages.html import link_file
 from sonde.web.results.facets import show_facets
@@ -30,14 +33,14 @@ from sonde.web.results.groups import (
     number_rows,
 )
 
-_PAGE_FILES = 12
+_PAGE_FILES = 8
 """Files of a page: a few screens, and quick enough to show while one types."""
 _BEST = 40
 """Passages of code, and of docs, that are ranked: more than anybody reads."""
 _PATHS_PAGE_SIZE = 100  # paths are short: a few screens
 _MAX_PATHS = 1000  # a glob that matches more is too wide to read through
 _SNIPPET_CHARS = 600  # of each match: about twelve lines
-_MOST_MATCHES, _MOST_LINES = 8, 60  # of a file that are shown at all, folded or not
+_MOST_MATCHES, _MOST_LINES = 6, 60  # of a file that are shown at all, folded or not
 _NOTES_AT = 3  # files before the notes: what a query is about is more often code
 _GLOB_CHARS = frozenset("*?[{")
 _TAB_CONDITIONS: Mapping[str, tuple[QueryCondition, ...]] = {
@@ -156,16 +159,18 @@ def _make_group(
     )  # fmt: skip
 
 
-def find_paths(app: App, asked: SearchForm, work: Work) -> ResultPage:
+def find_paths(app: App, asked: SearchForm, _work: Work) -> ResultPage:
     """Files by a part of their path, or a glob."""
     query = asked.query
     pattern = query if _GLOB_CHARS & set(query) else f"**/*{query}*"
     limit = min(asked.offset + _PATHS_PAGE_SIZE, _MAX_PATHS)
-    answer = search_by_path(app, pattern, limit, asked.project or None, work=work)
+    project = readable_project(app.workspace, asked.project or None)
+    with repairing_corruption(app.workspace, project):
+        matches = match_paths(pattern, list_current_paths(project))
     groups = [
         FileGroup(path, link_file(asked.project, path), kind_of_file(path, "code"))
-        for path in answer["matches"][asked.offset :]
+        for path in matches[asked.offset : limit]
     ]
-    total = answer["totalMatches"]
+    total = len(matches)
     more = {"offset": limit if limit < min(total, _MAX_PATHS) else None}
     return ResultPage(groups, total, more=more, noun="file")

@@ -27,6 +27,7 @@
       stream.close();
       if (live) return update();
       // what somebody is writing is worth more than the newest figures
+      if (document.body.hasAttribute("aria-busy")) return; // a form leads on already
       if (row.hasAttribute("data-reload") && !isWriting()) return location.reload();
       status.className = `badge ${job.status === "done" ? "good" : "warn"}`;
       bar?.remove();

@@ -47,6 +47,17 @@
 
   // -- live results ---------------------------------------------------------------------------
   let running = null;
+  let timer = 0;
+  let spent = 0; // how long answers take, lately
+  const SOON_MS = 100; // answers that come within this are asked for at every key
+  const MOST_MS = 250; // a slow server is asked when the keys rest, but not much later
+
+  function searchSoon(options) {
+    clearTimeout(timer);
+    const pause = Math.min(Math.max(spent - SOON_MS, 0), MOST_MS);
+    if (pause) timer = setTimeout(() => search(options), pause);
+    else search(options);
+  }
 
   async function ask(way, signal) {
     // a login that has ended leads to the login page
@@ -72,9 +83,11 @@
   }
 
   async function search({ settled = false, keep = false } = {}) {
+    clearTimeout(timer);
     running?.abort();
     const mine = (running = new AbortController());
     const way = address();
+    const began = performance.now();
     results.setAttribute("aria-busy", "true");
     try {
       const text = await ask(address("results"), mine.signal);
@@ -82,9 +95,13 @@
       if (!keep) note(way, settled);
       said.textContent = results.querySelector(".summary, .note h2")?.textContent || "";
     } catch (error) {
-      if (error.name === "AbortError") return;
+      if (error.name === "AbortError") {
+        spent = Math.max(spent, performance.now() - began);
+        return;
+      }
       fail();
     }
+    spent = (spent + performance.now() - began) / 2;
     if (running === mine) {
       running = null;
       results.removeAttribute("aria-busy");
@@ -92,8 +109,10 @@
   }
 
   form.addEventListener("input", (event) => {
-    if (event.target === box) complete();
-    search({ settled: event.target !== box });
+    if (event.target === box) {
+      complete();
+      searchSoon();
+    } else search({ settled: true });
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -148,7 +167,14 @@
   // -- completion -----------------------------------------------------------------------------
   let asking = null;
   let chosen = -1;
-  const NAMED = /(?:^|\s)-?[a-z]{1,8}:?[^\s"]*$/;
+  const FIELDS = ["lang", "language", "file", "path", "repo", "project", "kind", "sym", "symbol"];
+
+  // Only words that begin a condition are worth a question to the server.
+  function begins(text) {
+    const [name, value] = (/(?:^|\s)-?([^\s"]*)$/.exec(text)?.[1] || "").split(":", 2);
+    if (value !== undefined) return FIELDS.includes(name);
+    return name.length > 1 && FIELDS.some((each) => each.startsWith(name));
+  }
 
   function close() {
     asking?.abort();
@@ -161,7 +187,7 @@
   async function complete() {
     asking?.abort();
     const before = box.value.slice(0, box.selectionStart);
-    if (!NAMED.test(before) || box.selectionStart !== box.value.length) return close();
+    if (!begins(before) || box.selectionStart !== box.value.length) return close();
     const mine = (asking = new AbortController());
     const way = new URL(address("completions"), location.href);
     way.searchParams.set("q", before);

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sonde.app import App
 from sonde.chunking.parse import parse_source
-from sonde.errors import FileMissing, FileNotAdmitted, SondeError
+from sonde.errors import FileMissing, FileNotAdmitted, SondeError, list_packages
 from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.parsing import Parsers
 from sonde.policy.metadata import list_live
@@ -120,8 +120,8 @@ def read_pdf_text(project: Project, path: str) -> str:
         try:
             found = parsers.parse(File(path, data, 0), "media")
         except RefusedFormat as error:
-            extra = error.reason == "missing_extra"
-            why = "reading it needs pip install 'sonde[documents]'" if extra else error.detail
+            needs = f"reading it needs pip install {list_packages('documents')}"
+            why = needs if error.reason == "missing_extra" else error.detail
             raise FileNotAdmitted(f"{path}: {error.reason}", path=path, reason=why) from error
     return "\n\n".join(
         piece.text for entry in found.entries for piece in entry.pieces if piece.place >= 0

@@ -16,7 +16,7 @@ from sonde.errors import FileMissing, SondeError
 from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of
-from sonde.text.languages import find_language, language_of
+from sonde.text.languages import language_of
 from sonde.text.syntax_highlighting import highlight_code
 from sonde.tools.code import read_file_text
 from sonde.tools.route import Content
@@ -140,19 +140,12 @@ def _can_render(path: str) -> bool:
     return language_of(path).name in ("markdown", "jupyter") or contents.ending_of(path) == "svg"
 
 
-def show_block(text: str, language: str) -> Markup:
-    """A block of code in a document, highlighted."""
-    known = find_language(language) or "text"
-    lines = highlight_code(text.removesuffix("\n"), known)
-    return join([show_tokens(line), "\n"] for line in lines)
-
-
 def _render(asked: FileView, text: str) -> Markup | None:
     place, name = DocumentPlace(asked.project, asked.path), language_of(asked.path).name
     if name == "markdown":
-        return render_markdown(text, place, show_block, (asked.first, asked.last))
+        return render_markdown(text, place, (asked.first, asked.last))
     if name == "jupyter" and not asked.first:
-        return render_notebook(text, place, show_block)
+        return render_notebook(text, place)
     return None
 
 

@@ -10,22 +10,21 @@ import json
 import posixpath
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from sonde.text.languages import find_language
+from sonde.text.syntax_highlighting import highlight_code
 from sonde.types import Json
-from sonde.web.pages.html import Markup, link_to, tag
+from sonde.web.pages.html import Markup, join, link_to, show_tokens, tag
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
-
-CodeShower = Callable[[str, str], Markup]
-"""`(text, language)` -> the lines of a block of code, highlighted."""
 
 _TAGS = frozenset(
     "a abbr b blockquote br caption cite code col colgroup dd del details dfn div dl dt em "
@@ -95,27 +94,24 @@ def _load_markdown() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
-def render_markdown(
-    text: str, place: DocumentPlace, show_code: CodeShower, on: tuple[int, int] = (0, 0)
-) -> Markup:
+def render_markdown(text: str, place: DocumentPlace, on: tuple[int, int] = (0, 0)) -> Markup:
     """A document; the blocks with the lines `on` are marked, and the first is named `L<line>`."""
     ours = secrets.token_hex(8)  # no document can guess it, so every id that has it is ours
     front = _FRONT.match(text)
     skipped = text.count("\n", 0, front.end()) if front else 0
     tokens = _load_markdown().parse(text[front.end() :] if front else text)
-    _mark_lines(tokens, on, skipped, ours)
+    if tokens:
+        _mark_lines(tokens, on, skipped, ours)
     _name_headings(tokens, ours)
     _mark_tasks(tokens)
     for token in tokens:
         if token.type in ("th_open", "td_open") and "style" in token.attrs:
             token.attrSet("align", str(token.attrs.pop("style")).removeprefix("text-align:"))
     head = tag("pre", tag("code", front[1]), class_="meta") if front else ""
-    body = _sanitise(_write(tokens, show_code), place, ours)
-    named = f'id="L{on[0]}"' in body or not on[0]
-    return Markup(head + ("" if named else tag("span", id=f"L{on[0]}")) + body)
+    return Markup(head + _sanitise(_write(tokens), place, ours))
 
 
-def _write(tokens: Sequence[Token], show_code: CodeShower) -> str:
+def _write(tokens: Sequence[Token]) -> str:
     """The tokens as HTML, with code highlighted."""
     markdown = _load_markdown()
     parts: list[str] = []
@@ -126,31 +122,37 @@ def _write(tokens: Sequence[Token], show_code: CodeShower) -> str:
         parts.append(markdown.renderer.render(tokens[at:index], markdown.options, {}))
         language = token.info.strip().partition(" ")[0].strip("{}.").partition(",")[0]
         named = {key: value for key, value in token.attrs.items() if key in ("id", "class")}
-        parts.append(tag("pre", tag("code", show_code(token.content, language)), **named))
+        parts.append(tag("pre", tag("code", _show_code(token.content, language)), **named))
         at = index + 1
     parts.append(markdown.renderer.render(tokens[at:], markdown.options, {}))
     return "".join(parts)
 
 
-def _mark_lines(tokens: Sequence[Token], on: tuple[int, int], skipped: int, ours: str) -> None:
+def _show_code(text: str, language: str) -> Markup:
+    lines = highlight_code(text.removesuffix("\n"), find_language(language) or "text")
+    return join([show_tokens(line), "\n"] for line in lines)
+
+
+def _mark_lines(tokens: list[Token], on: tuple[int, int], skipped: int, ours: str) -> None:
+    """Mark the blocks with these lines, and put the name of the first line before them."""
     first, last = on
-    named = False
-    for token in tokens:
-        if token.level or token.nesting < 0 or not token.map or not first:
-            continue
-        begins, ends = token.map[0] + 1 + skipped, token.map[1] + skipped
-        if begins <= last and ends >= first:
-            token.attrJoin("class", "on")
-            if not named:
-                token.attrSet("id", f"{ours}L{first}")
-                named = True
+    marked = [
+        token for token in tokens
+        if token.map and not token.level and token.nesting >= 0
+        and token.map[0] + 1 + skipped <= last and token.map[1] + skipped >= first
+    ]  # fmt: skip
+    for token in marked:
+        token.attrJoin("class", "on")
+    if first:
+        name = type(tokens[0])("html_block", "", 0, content=f'<span id="{ours}L{first}"></span>')
+        tokens.insert(tokens.index(marked[0]) if marked else 0, name)
 
 
 def _name_headings(tokens: Sequence[Token], ours: str) -> None:
     """Ids as other viewers make them, so that links within a document work."""
     seen: dict[str, int] = {}
     for opening, inner in pairwise(tokens):
-        if opening.type != "heading_open" or opening.attrGet("id"):
+        if opening.type != "heading_open":
             continue
         plain = "".join(each.content for each in inner.children or () if each.type != "html_inline")
         opening.attrSet("id", ours + name_heading(plain, seen))
@@ -211,7 +213,7 @@ def _keep_picture(value: str, place: DocumentPlace) -> str | None:
     return None if parts.scheme or parts.netloc else place.link_picture(value)
 
 
-def render_notebook(text: str, place: DocumentPlace, show_code: CodeShower) -> Markup | None:
+def render_notebook(text: str, place: DocumentPlace) -> Markup | None:
     """The cells of a Jupyter notebook with their outputs; None if the text is none."""
     try:
         book = json.loads(text)
@@ -224,20 +226,20 @@ def render_notebook(text: str, place: DocumentPlace, show_code: CodeShower) -> M
     kernel = facts.get("kernelspec") if isinstance(facts, dict) else None
     language = str(kernel.get("language") or "python") if isinstance(kernel, dict) else "python"
     known = [cell for cell in cells[:_MAX_CELLS] if isinstance(cell, dict)]
-    shown = [_show_cell(cell, language, place, show_code) for cell in known]
+    shown = [_show_cell(cell, language, place) for cell in known]
     return tag("div", shown, class_="notebook")
 
 
-def _show_cell(cell: Json, language: str, place: DocumentPlace, show_code: CodeShower) -> Markup:
+def _show_cell(cell: Json, language: str, place: DocumentPlace) -> Markup:
     source = _join(cell.get("source"))
     if cell.get("cell_type") == "markdown":
-        return tag("div", render_markdown(source, place, show_code), class_="cell prose")
+        return tag("div", render_markdown(source, place), class_="cell prose")
     number = cell.get("execution_count")
     outputs = [each for each in cell.get("outputs") or () if isinstance(each, dict)]
     return tag(
         "div",
         tag("span", f"[{number if isinstance(number, int) else ' '}]", class_="count"),
-        tag("pre", tag("code", show_code(source, language)), class_="source", tabindex="0"),
+        tag("pre", tag("code", _show_code(source, language)), class_="source", tabindex="0"),
         [_show_output(each, place) for each in outputs],
         class_="cell",
     )

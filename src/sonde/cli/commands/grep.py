@@ -1,0 +1,232 @@
+"""The command `grep`: lines that match, in rg's words and forms."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from sonde.cli.arguments import Arguments
+from sonde.cli.grep.files import (
+    SearchedFile,
+    SearchPlace,
+    Selection,
+    Surroundings,
+    choose_searched,
+)
+from sonde.cli.grep.printing import Form, Printer, count_left_out, pick_lines
+from sonde.cli.parse import FAILED, FOUND, NOTHING
+from sonde.cli.session import Session
+from sonde.errors import InvalidRequest
+from sonde.projects.lines import choose_files, open_readers
+from sonde.runtime.work import Work
+from sonde.searching.lines.grep import Expression, compile_pattern
+from sonde.text.formats import count_of
+from sonde.types import FileText, Needs
+
+_STDIN = "<stdin>"
+
+
+def run_grep(session: Session) -> int:
+    """Print the lines that match; 0 found, 1 nothing, 2 an error, also if others were found."""
+    args = session.args
+    patterns = _read_patterns(session)
+    reads_stdin = args.paths == ["-"] or (
+        not (args.paths or args.files or args.project) and _has_input()
+    )
+    if args.files:
+        return _list_files(session)
+    expression = compile_pattern(
+        *patterns,
+        ignore_case=_ignores_case(args, patterns),
+        whole_word=args.whole == "word",
+        whole_line=args.whole == "line",
+        fixed_string=args.fixed_strings,
+        multiline=args.multiline,
+        dot_all=args.multiline_dotall,
+    )
+    form = _read_form(session, expression, reads_stdin=reads_stdin)
+    printer = Printer(form, session.out, sys.stdout.buffer)
+    if reads_stdin:
+        any_found = _search_stdin(printer, expression, form)
+        return _finish(session, printer, form, Selection(), any_found=any_found)
+    with session.working() as work:
+        chosen = choose_searched(_look_around(session), work.check)
+        sys.stdout.flush()
+        any_found = False
+        narrow = None if form.invert or form.mode == "without" else expression.needs
+        for found, text in _read(chosen, narrow, work):
+            lines = pick_lines(expression, text.data, form, work.check)
+            lines = lines[: args.limit - printer.totals.lines] if args.limit else lines
+            any_found |= printer.print_file(found.shown, text.data, lines, expression)
+            if args.limit and printer.totals.lines >= args.limit:
+                break
+        printer.totals.searched = len(chosen.files)
+        printer.totals.searched_bytes = sum(found.entry.size for found in chosen.files)
+    return _finish(session, printer, form, chosen, any_found=any_found)
+
+
+def _look_around(session: Session) -> Surroundings:
+    project = session.open_anywhere()
+    home = session.settings.home
+    return Surroundings(session.args, home, project, session.inside, session.show_path)
+
+
+def _finish(
+    session: Session, printer: Printer, form: Form, chosen: Selection, *, any_found: bool
+) -> int:
+    if form.mode == "json":
+        printer.print_summary()
+    elif session.args.stats:
+        sys.stdout.buffer.write(("\n".join(printer.totals.render()) + "\n").encode())
+    sys.stdout.buffer.flush()
+    _note(session, chosen)
+    if chosen.errors:
+        return FAILED
+    return FOUND if any_found else NOTHING
+
+
+def _note(session: Session, chosen: Selection) -> None:
+    """Say on stderr what was not searched that rg would have searched, and what is not there."""
+    for error in chosen.errors:
+        session.show_error(error)
+    notes = []
+    if chosen.left_out:
+        notes.append(f"not searched: {count_left_out(chosen.left_out)}; -u searches them")
+    if chosen.secrets:
+        notes.append(f"{count_of(chosen.secrets, 'file')} with secrets never read")
+    if notes:
+        session.note(" · ".join(notes))
+
+
+def _list_files(session: Session) -> int:
+    """`--files`: the names of the files that would be searched."""
+    printer = Printer(Form(), session.out, sys.stdout.buffer)
+    if session.args.paths == ["-"]:
+        printer.print_path(_STDIN)
+        return FOUND
+    with session.working() as work:
+        chosen = choose_searched(_look_around(session), work.check)
+    for found in chosen.files:
+        printer.print_path(found.shown)
+    sys.stdout.buffer.flush()
+    _note(session, chosen)
+    return FAILED if chosen.errors else FOUND if chosen.files else NOTHING
+
+
+def _read(
+    chosen: Selection, needs: Needs | None, work: Work
+) -> Iterator[tuple[SearchedFile, FileText]]:
+    """The texts of the files that can match, in order."""
+    groups: dict[int, tuple[SearchPlace, dict[str, SearchedFile]]] = {}
+    for found in chosen.files:
+        groups.setdefault(id(found.place.tree), (found.place, {}))[1][found.entry.path] = found
+    picked = {
+        key: choose_files(
+            place.project, {path: found.entry for path, found in entries.items()}, needs
+        )
+        for key, (place, entries) in groups.items()
+    }
+    with open_readers() as read:
+        for found in chosen.files:
+            work.check()
+            tree, entry = found.place.tree, found.entry
+            files, trusted = picked[id(tree)]
+            if entry.path not in files:
+                continue
+            text = read(tree, entry, trusted=entry.path in trusted)
+            if isinstance(text, FileText):
+                yield found, text
+            elif text.reason == "secret_content":
+                chosen.count_secret()
+
+
+def _search_stdin(printer: Printer, expression: Expression, form: Form) -> bool:
+    data = sys.stdin.buffer.read()
+    lines = pick_lines(expression, data, form, lambda: None)
+    printer.totals.searched, printer.totals.searched_bytes = 1, len(data)
+    return printer.print_file(_STDIN, data, lines, expression)
+
+
+def _has_input() -> bool:
+    """Whether something is piped in: a file, a pipe or a socket, as rg decides it."""
+    if sys.stdin is None:
+        return False
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _read_patterns(session: Session) -> tuple[str, ...]:
+    """The patterns of -e and -f; without them, the first word is the pattern."""
+    args = session.args
+    patterns = list(args.regexp or ())
+    for name in args.file or ():
+        try:
+            data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+            patterns += data.decode("utf-8").removesuffix("\n").split("\n") if data else []
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise InvalidRequest(
+                f"{name}: {error}",
+                user_message="The patterns in '{name}' cannot be read: {reason}.",
+                next_action="Name a text file with one pattern per line, or - for standard input.",
+                name=name,
+                reason=reason,
+            ) from error
+    words = [word for word in (args.pattern, *args.paths) if word is not None]
+    if not (args.regexp or args.file or args.files):
+        patterns, words = words[:1], words[1:]
+    args.paths = words
+    if not patterns and not (args.files or args.file):
+        raise InvalidRequest(
+            "no pattern",
+            user_message="Which pattern? Say what to look for.",
+            next_action="Run `sonde grep PATTERN [PATH ...]`, or give patterns with -e or -f.",
+        )
+    return tuple(patterns)
+
+
+def _ignores_case(args: Arguments, patterns: tuple[str, ...]) -> bool:
+    """The last of -i, -s and -S decides; smart case looks for a capital in any pattern."""
+    if args.case == "smart":
+        letters = [char for text in patterns for char in _strip_escapes(text)]
+        return any(map(str.isalpha, letters)) and not any(map(str.isupper, letters))
+    return bool(args.case == "ignore")
+
+
+def _strip_escapes(pattern: str) -> str:
+    """A pattern without what stands for sets: in `\\S`, there is no capital."""
+    import re
+
+    return re.sub(r"\\(?:[pP]\{[^}]*\}|[pP]\w|.)", "", pattern)
+
+
+def _read_form(session: Session, expression: Expression, *, reads_stdin: bool) -> Form:
+    args, tty = session.args, session.out.tty
+    around = args.context or 0
+    mode = "matches" if args.mode == "count" and args.only_matching else args.mode or "lines"
+    one = reads_stdin or (len(args.paths) == 1 and Path(args.paths[0]).is_file())
+    paths = not one or args.vimgrep
+    numbers = args.line_number
+    if numbers is None:
+        numbers = mode == "json" or (tty and not reads_stdin) or args.column or args.vimgrep
+    return Form(
+        mode=mode,
+        paths=paths if args.with_filename is None else args.with_filename,
+        numbers=numbers,
+        column=(args.column or args.vimgrep) and not args.invert_match,
+        each=args.vimgrep,
+        only=args.only_matching,
+        heading=(tty if args.heading is None else args.heading) and not args.vimgrep,
+        before=around if args.before_context is None else args.before_context,
+        after=around if args.after_context is None else args.after_context,
+        invert=args.invert_match,
+        most=args.max_count,
+        replace=expression.make_replacer(args.replace) if args.replace is not None else None,
+        full=args.full,
+    )

@@ -1,0 +1,143 @@
+"""The commands `help` and `version`, and the manual page, written from the table of commands."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from sonde.cli.arguments import Arguments, Command, Option, UsageError, suggest
+from sonde.cli.parse import COMMANDS, FOUND, GLOBALS
+
+_ABOUT = "Find anything in code and documents: by meaning, by words, by pattern."
+_COLUMNS = 80  # of a help text: what every terminal has
+_INDENT = 26  # where the explanation of an option begins
+_FIRST = ("index", "search", "grep", "files", "tree", "knowledge", "setup", "serve")
+"""Commands that people use first; the others follow under their own heading."""
+
+
+def run_version(_args: Arguments) -> int:
+    """Print the version."""
+    from sonde.version import __version__
+
+    print(f"sonde {__version__}")
+    return FOUND
+
+
+def run_help(args: Arguments) -> int:
+    """Print the help of a command, that of all, or the manual page."""
+    known = {command.name: command for command in COMMANDS}
+    if args.man:
+        print("\n".join(render_man()))
+    elif not args.topic:
+        print("\n".join(render_overview()))
+    elif args.topic in known:
+        print("\n".join(render_help(known[args.topic])))
+    else:
+        near = suggest(args.topic, list(known))
+        hint = near if near.startswith("did") else "see `sonde help`"
+        raise UsageError(f"there is no command '{args.topic}'; {hint}", "usage: sonde help COMMAND")
+    return FOUND
+
+
+def render_overview() -> Iterator[str]:
+    """The help of `sonde` itself."""
+    yield from ("usage: sonde COMMAND [options]", "", _ABOUT, "")
+    for title, chosen in (("to begin with", True), ("more commands", False)):
+        yield f"{title}:"
+        for command in COMMANDS:
+            if (command.name in _FIRST) is chosen:
+                yield from _render_row(command.name, command.about, 14)
+        yield ""
+    yield "everywhere:"
+    yield from _render_options(GLOBALS)
+    yield from _render_row("  -V, --version", "print the version")
+    yield ""
+    text = (
+        "To begin: `sonde index` in a project, then `sonde search 'where is ...'`; for agents "
+        "`sonde setup`. `sonde` alone opens a picker on a terminal. `sonde help COMMAND` explains "
+        "a command. Exit: 0 found, 1 nothing, 2 error."
+    )
+    yield from textwrap.wrap(text, _COLUMNS)
+
+
+def render_help(command: Command) -> Iterator[str]:
+    """The help of one command."""
+    yield from (f"usage: {command.usage}", "")
+    yield f"{command.about[0].upper()}{command.about[1:]}."
+    if words := [option for option in command.options if not option.flags]:
+        yield from ("", "arguments:")
+        for option in words:
+            yield from _render_row(f"  {option.label}", option.about)
+    if options := [option for option in command.options if option.flags]:
+        yield from ("", "options:")
+        yield from _render_options(options)
+    yield from ("", "everywhere:")
+    yield from _render_options(GLOBALS)
+    if command.example:
+        yield from ("", f"example: {command.example}")
+
+
+def _render_options(options: Sequence[Option]) -> Iterator[str]:
+    for option in options:
+        yield from _render_row(f"  {_spell(option)}", option.about)
+
+
+def _spell(option: Option) -> str:
+    """`-n, --limit N`; a lone long option stands under the others."""
+    names = ", ".join(option.flags)
+    names = names if len(option.flags[0]) == 2 else f"    {names}"
+    return names if option.is_flag else f"{names} {option.metavar or 'NAME'}"
+
+
+def _render_row(name: str, about: str, indent: int = _INDENT) -> Iterator[str]:
+    name = name if name.startswith(" ") else f"  {name}"
+    lines = textwrap.wrap(about, _COLUMNS - indent)
+    if len(name) > indent - 2:
+        yield name
+        name = ""
+    for line in lines:
+        yield f"{name:<{indent}}{line}"
+        name = ""
+
+
+def render_man() -> Iterator[str]:
+    """The manual page, in the language of man pages."""
+    from sonde.version import __version__
+
+    yield f'.TH SONDE 1 "" "sonde {__version__}" "User Commands"'
+    yield from (".SH NAME", r"sonde \- " + _ABOUT[0].lower() + _man(_ABOUT[1:].rstrip(".")))
+    yield from (".SH SYNOPSIS", r"\fBsonde\fR \fICOMMAND\fR [options]")
+    yield from (".SH OPTIONS", "These are accepted before and after every command.")
+    yield from _man_options(GLOBALS)
+    yield ".SH COMMANDS"
+    for command in COMMANDS:
+        yield from (
+            f".SS {_man(command.usage)}",
+            _man(f"{command.about[0].upper()}{command.about[1:]}."),
+        )
+        yield from _man_options(command.options)
+        if command.example:
+            yield from (".PP", "Example:", ".PP", ".nf", _man(command.example), ".fi")
+    yield from (".SH EXIT STATUS", "0 found or done, 1 nothing found, 2 an error, 130 interrupted.")
+    yield from (
+        ".SH ENVIRONMENT",
+        r".TP",
+        r"\fBSONDE_HOME\fR",
+        "Where indexes and settings are kept.",
+    )
+    yield from (".TP", r"\fBEDITOR\fR, \fBPAGER\fR, \fBNO_COLOR\fR", "As usual.")
+    yield from (".SH SEE ALSO", r"\fBrg\fR(1)")
+
+
+def _man_options(options: Sequence[Option]) -> Iterator[str]:
+    for option in options:
+        names = ", ".join(rf"\fB{_man(name)}\fR" for name in option.flags)
+        label = "" if option.is_flag else rf" \fI{_man(option.metavar or 'NAME')}\fR"
+        yield from (".TP", (names + label) if names else rf"\fI{_man(option.label)}\fR")
+        yield _man(option.about)
+
+
+def _man(text: str) -> str:
+    """Text as man pages write it: dashes that can be copied, no line that looks like a command."""
+    return re.sub(r"^([.'])", r"\\&\1", text.replace("\\", r"\e").replace("-", r"\-"))

@@ -1,0 +1,329 @@
+"""Which files `sonde grep` searches: as rg chooses them, less what is never read.
+
+An index leaves out more than rg does: folders of dependencies, locks, large files. What rg would
+have searched is counted, so that the command can say so; `-u` searches it. Secrets are never read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from sonde.cli.arguments import Arguments
+from sonde.errors import InvalidRequest, OutsideRoots
+from sonde.indexing.sources import Tree, exclude_folder
+from sonde.policy.admit import Rules, Source, find_denied
+from sonde.projects.project import Project
+from sonde.text.globs import Glob, compile_glob
+from sonde.text.languages import NAMES, find_language, language_of
+from sonde.types import ListedFile, Skipped
+
+_LARGEST_BYTES = 1 << 30  # of a file that is searched although no index holds it: memory bounds it
+_DEEPEST = 200  # folders, without the limit of an index; each takes a descriptor
+_NOT_TEXT = ("binary", "too_large")
+_SILENT = ("ignored", "symlink", "special", "binary", "folder", "missing", "same_name", "mount")
+"""Reasons for which rg searches nothing either."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlace:
+    """A folder or a file to search: as it was typed, and where it is."""
+
+    label: str
+    """As typed; empty for the working directory."""
+    tree: Tree
+    under: str
+    project: Project | None
+    """The project whose index can narrow the search."""
+    named_file: bool = False
+
+
+class SearchedFile(NamedTuple):
+    """A file to search."""
+
+    shown: str
+    """Its path as it is printed."""
+    entry: ListedFile
+    place: SearchPlace
+
+
+@dataclass(slots=True)
+class Selection:
+    """The files to search, and what stood in the way."""
+
+    files: list[SearchedFile] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What rg would have searched, by the reason that it is not searched."""
+    secrets: int = 0
+    errors: list[InvalidRequest] = field(default_factory=list)
+
+    def count_secret(self) -> None:
+        """A file turned out to hold a secret when it was read."""
+        self.secrets += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the command line says, and where it was typed."""
+
+    args: Arguments
+    home: Path
+    """Where sonde stores its own files."""
+    project: Project
+    inside: Callable[[str], str]
+    """From a path as typed to one of the project."""
+    show_path: Callable[[str], str]
+
+
+class Names:
+    """The options that choose files by their names: -g, -t, -T, --hidden."""
+
+    def __init__(self, args: Arguments) -> None:
+        self._globs = [
+            (not text.startswith("!"), compile_glob(text.removeprefix("!"), fold_case=fold))
+            for fold, texts in ((False, args.glob or ()), (True, args.iglob or ()))
+            for text in texts
+        ]
+        self._any_wanted = any(wanted for wanted, _ in self._globs)
+        self._types = {_check_language(name) for name in args.type or ()}
+        self._not_types = {_check_language(name) for name in args.type_not or ()}
+        self._hidden = args.hidden or args.unrestricted >= 2
+        self._prunes = lru_cache(maxsize=None)(self._judge_folder)
+
+    def names(self, path: str) -> bool:
+        """Whether a glob asks for this file, whatever an ignore file says."""
+        return self._any_wanted and self._decide(path, folder=False) is True
+
+    def takes(self, path: str, below: str) -> bool:
+        """Whether a file is searched, by its path from here and below the place that was named."""
+        parts = below.split("/")
+        start = path.removesuffix(below)
+        for end in range(1, len(parts)):
+            if self._prunes(start + "/".join(parts[:end]), parts[end - 1]):
+                return False
+        verdict = self._decide(path, folder=False)
+        if verdict is False or (verdict is None and self._any_wanted):
+            return False
+        if verdict:
+            return True
+        kind = language_of(parts[-1]).name if self._types or self._not_types else ""
+        if kind in self._not_types or (self._types and kind not in self._types):
+            return False
+        return self._hidden or not parts[-1].startswith(".") or bool(self._types)
+
+    def _judge_folder(self, path: str, name: str) -> bool:
+        verdict = self._decide(path, folder=True)
+        return verdict is False or (verdict is None and name.startswith(".") and not self._hidden)
+
+    def _decide(self, path: str, *, folder: bool) -> bool | None:
+        """What the last glob that matches says; None if none does."""
+        for wanted, glob in reversed(self._globs):
+            if _matches(glob, path, folder=folder):
+                return wanted
+        return None
+
+
+def _matches(glob: Glob, path: str, *, folder: bool) -> bool:
+    """Whether a glob matches this path itself: `src` is the folder, not what is in it."""
+    name = glob.pattern.strip("/")
+    if any(char in "*?[{\\" for char in name):
+        return glob.matches(path) or (folder and glob.matches(f"{path}/"))
+    whole = "/" in glob.pattern.removesuffix("/")
+    is_same = name == (path if whole else path.rpartition("/")[2])
+    return is_same and (folder or not glob.pattern.endswith("/"))
+
+
+def _check_language(name: str) -> str:
+    language = find_language(name)
+    if language in NAMES:
+        return language
+    raise InvalidRequest(
+        f"no language {name!r}",
+        user_message="There is no language '{name}'.",
+        next_action="Name it as in `-t python`, by an extension (`-t ts`), or use -g '*.x'.",
+        name=name,
+    )
+
+
+def choose_searched(here: Surroundings, check: Callable[[], None]) -> Selection:
+    """Every file that the arguments ask for, in the order they are to be searched in."""
+    args = here.args
+    names, chosen = Names(args), Selection()
+    for place in _open_places(here, chosen):
+        for found in _list_place(here, place, names, chosen):
+            check()
+            chosen.files.append(found)
+    order = args.sortr or args.sort or "path"
+    keys: dict[str, Callable[[SearchedFile], object]] = {
+        "modified": lambda found: found.entry.mtime_ns,
+        "accessed": lambda found: os.stat(found.shown).st_atime_ns,  # noqa: PTH116 - no Path per file
+        "created": lambda found: os.stat(found.shown).st_ctime_ns,  # noqa: PTH116
+    }
+    if order in keys:
+        chosen.files.sort(key=keys[order])  # type: ignore[arg-type]
+    elif len(args.paths) < 2:
+        chosen.files.sort(key=lambda found: found.shown.split("/"))
+    if args.sortr:
+        chosen.files.reverse()
+    return chosen
+
+
+def _open_places(here: Surroundings, chosen: Selection) -> Iterator[SearchPlace]:
+    args, project = here.args, here.project
+    tree = _free(here, project.tree) if args.unrestricted or args.no_ignore else project.tree
+    if not args.paths:
+        under = "" if args.project else here.inside(".")
+        yield SearchPlace("", tree, under, project)
+    for path in args.paths:
+        try:
+            place = _open_place(here, tree, project, path)
+        except InvalidRequest as error:
+            chosen.errors.append(error)
+            continue
+        yield place
+
+
+def _open_place(here: Surroundings, tree: Tree, project: Project, path: str) -> SearchPlace:
+    try:
+        under = here.inside(path)
+    except OutsideRoots:
+        return _open_elsewhere(here, tree, path)
+    verdict = tree.check(under) if under else Skipped("", "folder")
+    if isinstance(verdict, ListedFile):
+        return SearchPlace(path, tree, under, project, named_file=True)
+    is_folder = verdict.reason == "folder"
+    return (
+        SearchPlace(path, tree, under, project) if is_folder else _open_elsewhere(here, tree, path)
+    )
+
+
+def _open_elsewhere(here: Surroundings, tree: Tree, path: str) -> SearchPlace:
+    """A place that is named, although it is in no project or the project leaves it out."""
+    given = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay visible
+    is_file = given.is_file()
+    if denial := find_denied(given.as_posix() + "/" * (not is_file), secrets_only=True):
+        raise InvalidRequest(
+            f"{given}: {denial}",
+            user_message="'{path}' is never read: it is a customary place of secrets.",
+            next_action="Use another tool if you must.",
+            path=path,
+        )
+    root = (given.parent if is_file else given).resolve()
+    rules = Rules(protect_only=True, max_file_bytes=_LARGEST_BYTES, owner=root.stat().st_uid)
+    own = replace(tree, sources=(Source("", root, rules),))
+    if is_file or here.args.unrestricted or here.args.no_ignore:
+        own = _free(here, own)
+    return SearchPlace(path, own, given.name if is_file else "", None, named_file=is_file)
+
+
+def _free(here: Surroundings, tree: Tree) -> Tree:
+    """The tree with nothing left out but what is never read."""
+    home = here.home.resolve()
+    return replace(
+        tree,
+        sources=tuple(
+            source._replace(
+                rules=Rules(
+                    exclude=exclude_folder(home, source.root),
+                    respect_gitignore=False,
+                    protect_only=True,
+                    max_file_bytes=_LARGEST_BYTES,
+                    max_depth=_DEEPEST,
+                    owner=source.rules.owner,
+                )
+            )
+            for source in tree.sources
+        ),
+    )
+
+
+def _list_place(
+    here: Surroundings, place: SearchPlace, names: Names, chosen: Selection
+) -> Iterator[SearchedFile]:
+    args = here.args
+    free = _free(here, place.tree)
+    # what is denied, as if only ignore files counted: whether rg would have searched it
+    ignoring = replace(
+        free,
+        sources=tuple(
+            source._replace(rules=replace(source.rules, respect_gitignore=True))
+            for source in free.sources
+        ),
+    )
+    walked = [place.tree.check(place.under)] if place.named_file else place.tree.walk(place.under)
+    for each in walked:
+        if isinstance(each, Skipped) and each.reason == "symlink" and args.follow:
+            yield from _follow(place, each.path, names)
+            continue
+        shown, below = _spell(here, place, each.path)
+        if isinstance(each, ListedFile):
+            if place.named_file or names.takes(shown.removeprefix("./"), below):
+                yield SearchedFile(shown, each, place)
+            continue
+        if each.reason == "denied" and each.detail.endswith("secrets)"):
+            chosen.secrets += names.takes(shown.removeprefix("./"), below)
+            continue
+        again: ListedFile | Skipped = each
+        if names.names(shown.removeprefix("./")) or (args.files and each.reason in _NOT_TEXT):
+            again = free.check(each.path)
+            if isinstance(again, Skipped) and args.files and again.reason == "binary":
+                again = ListedFile(each.path, 0, 0)
+        if isinstance(again, ListedFile):
+            if names.takes(shown.removeprefix("./"), below):
+                yield SearchedFile(shown, again, replace(place, tree=free))
+        elif each.reason not in _SILENT and _is_missed(ignoring, each, below):
+            chosen.left_out[_name_reason(each)] += 1
+
+
+def _is_missed(ignoring: Tree, each: Skipped, below: str) -> bool:
+    """Whether rg would have searched what is left out."""
+    if any(part.startswith(".") for part in below.split("/")):
+        return False
+    verdict = ignoring.check(each.path)
+    return isinstance(verdict, ListedFile) or verdict.reason == "folder"
+
+
+def _name_reason(each: Skipped) -> str:
+    if each.reason == "denied":
+        return each.detail.partition(" (")[0]
+    return {
+        "too_large": "too large for an index",
+        "excluded": "excluded by config.json",
+        "not_included": "not included by config.json",
+    }.get(each.reason, each.reason.replace("_", " "))
+
+
+def _spell(here: Surroundings, place: SearchPlace, path: str) -> tuple[str, str]:
+    """A path as it is printed, and its part below the place that was named."""
+    if place.named_file:
+        return place.label, path.rpartition("/")[2]
+    below = path[len(place.under) + 1 :] if place.under else path
+    if place.label:
+        return f"{place.label.rstrip('/')}/{below}" if place.label != "/" else f"/{below}", below
+    source, _ = place.tree.locate(path)
+    if source.prefix or here.args.project:
+        return here.show_path(path), below
+    return below, below
+
+
+def _follow(place: SearchPlace, link: str, names: Names) -> Iterator[SearchedFile]:
+    """What a link leads to, if that is inside the same folder and admitted under its own name."""
+    source, below = place.tree.locate(link)
+    target = (source.root / below).resolve()
+    if not target.is_relative_to(source.root) or (source.root / below).is_relative_to(target):
+        return
+    real = source.prefix + target.relative_to(source.root).as_posix()
+    verdict = place.tree.check(real)
+    found = place.tree.walk(real) if isinstance(verdict, Skipped) else [verdict]
+    for each in found:
+        if isinstance(each, ListedFile):
+            rest = link[len(place.under) + 1 :] if place.under else link
+            rest += each.path.removeprefix(real)
+            shown = f"{place.label.rstrip('/')}/{rest}" if place.label else rest
+            if names.takes(shown.removeprefix("./"), rest):
+                yield SearchedFile(shown, each, place)

@@ -1,0 +1,393 @@
+"""The forms in which matching lines are printed: lines, counts, names of files, JSON Lines."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import BinaryIO
+
+from sonde.cli.terminal import Screen, cut_line, escape_controls, prepare_line
+from sonde.searching.lines.grep import ByteLine, Expression
+from sonde.types import Json
+
+Replacer = Callable[[bytes, tuple[int, int]], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is printed of each file, and how."""
+
+    mode: str = "lines"
+    """lines, json, count, matches (counted), with (names of files that match), without."""
+    paths: bool = True
+    numbers: bool = True
+    column: bool = False
+    each: bool = False
+    """Whether every match has a line of its own (--vimgrep)."""
+    only: bool = False
+    """Whether only what matches is printed (-o)."""
+    heading: bool = False
+    before: int = 0
+    after: int = 0
+    invert: bool = False
+    most: int | None = None
+    """Matching lines of each file."""
+    replace: Replacer | None = None
+    full: bool = False
+    """Whether long lines are printed whole on a terminal."""
+
+    @property
+    def context(self) -> bool:
+        """Whether lines around the matches are printed."""
+        return bool(self.before or self.after)
+
+
+@dataclass(slots=True)
+class GrepTotals:
+    """What `--stats` says."""
+
+    matches: int = 0
+    lines: int = 0
+    files: int = 0
+    searched: int = 0
+    searched_bytes: int = 0
+    printed_bytes: int = 0
+    began: float = field(default_factory=time.perf_counter)
+
+    def render(self) -> Iterator[str]:
+        """The lines of `--stats`."""
+        yield from (
+            "",
+            f"{self.matches} matches",
+            f"{self.lines} matched lines",
+            f"{self.files} files contained matches",
+            f"{self.searched} files searched",
+            f"{self.printed_bytes} bytes printed",
+            f"{self.searched_bytes} bytes searched",
+        )
+        took = time.perf_counter() - self.began
+        yield from (f"{took:.6f} seconds spent searching", f"{took:.6f} seconds total")
+
+
+def pick_lines(
+    expression: Expression, data: bytes, form: Form, check: Callable[[], None]
+) -> list[ByteLine]:
+    """The lines to print as matches: at most so many, or those that do not match."""
+    need_spans = form.mode in ("lines", "json", "matches") or expression.breaks
+    found = expression.find_lines(data, check, spans=need_spans and not form.invert)
+    if form.invert:
+        found = _list_others(data, found)
+    if form.mode in ("with", "without"):
+        return list(islice(found, 1))
+    if form.most is not None and expression.breaks and not form.invert:
+        return _keep_spans(data, found, form.most)
+    return list(islice(found, form.most))
+
+
+def _list_others(data: bytes, found: Iterator[ByteLine]) -> Iterator[ByteLine]:
+    """The lines that do not match."""
+    number, at = 1, 0
+    for line in (*found, ByteLine(0, len(data), len(data), ())):
+        while at < line.start:
+            end = data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            yield ByteLine(number, at, end, ())
+            number, at = number + 1, end + 1
+        number += data.count(b"\n", at, line.end) + 1
+        at = line.end + 1
+
+
+def _keep_spans(data: bytes, found: Iterator[ByteLine], most: int) -> list[ByteLine]:
+    """The first matches, with the lines that they touch."""
+    kept = []
+    for block in found:
+        spans = block.spans[:most]
+        most -= len(spans)
+        last = block.start + spans[-1][1]
+        end = data.find(b"\n", last - (data[last - 1 : last] == b"\n"))
+        kept.append(ByteLine(block.number, block.start, len(data) if end < 0 else end, spans))
+        if not most:
+            break
+    return kept
+
+
+class Printer:
+    """Prints the matches of one file after another."""
+
+    def __init__(self, form: Form, screen: Screen, out: BinaryIO) -> None:
+        self._form = form
+        self._screen = screen
+        self._out = out
+        self._first = True
+        self.totals = GrepTotals()
+
+    def print_file(
+        self, path: str, data: bytes, lines: Sequence[ByteLine], further: Further
+    ) -> bool:
+        """Print what the form asks for; returns whether the file counts as found."""
+        form, totals = self._form, self.totals
+        touched = sum(1 + data.count(b"\n", line.start, line.end) for line in lines)
+        matches = sum(len(line.spans) or 1 for line in lines)
+        totals.lines += touched
+        totals.matches += 0 if form.invert else matches
+        totals.files += bool(lines)
+        if bool(lines) == (form.mode == "without"):
+            return False
+        if form.mode in ("with", "without"):
+            self._write(self._show_path(path) + b"\n")
+        elif form.mode in ("count", "matches"):
+            spans = form.mode == "matches" or (further is not None and further.breaks)
+            count = b"%d\n" % (matches if spans else len(lines))
+            self._write(self._show_path(path) + b":" + count if form.paths else count)
+        elif form.mode == "json":
+            self._write_json(path, data, lines, further)
+        else:
+            self._write_lines(path, data, lines, further)
+        return True
+
+    def print_path(self, path: str) -> None:
+        """Print the name of a file, for `--files`."""
+        self._write(self._show_path(path) + b"\n")
+
+    def _write(self, data: bytes) -> None:
+        self._out.write(data)
+        if self._form.mode in ("lines", "json"):
+            self.totals.printed_bytes += len(data)
+
+    def _show_path(self, path: str) -> bytes:
+        shown = escape_controls(path) if self._screen.tty else path
+        painted = self._screen.link(path, self._screen.paint("path", shown))
+        return painted.encode("utf-8", "surrogateescape")
+
+    def _write_lines(
+        self, path: str, data: bytes, lines: Sequence[ByteLine], further: Further
+    ) -> None:
+        form = self._form
+        if not self._first and (form.heading or form.context):
+            self._write(b"\n" if form.heading else b"--\n")
+        self._first = False
+        shown = self._show_path(path) if form.paths else b""
+        if form.heading and form.paths:
+            self._write(shown + b"\n")
+            shown = b""
+        previous: int | None = None
+        rows = _surround(data, lines, form, further) if form.context else lines
+        for row in rows:
+            is_match = not isinstance(row, _Context)
+            line = row if isinstance(row, ByteLine) else row.line
+            if form.context and previous is not None and line.number > previous + 1:
+                self._write(self._screen.paint("dim", "--").encode() + b"\n")
+            previous = line.number + data.count(b"\n", line.start, line.end)
+            for at, column, text, spans in self._cut(data, line, is_match=is_match):
+                mark = b":" if is_match else b"-"
+                head = shown + mark if shown else b""
+                if form.numbers:
+                    head += self._screen.paint("line", str(at)).encode() + mark
+                if form.column and column:
+                    head += b"%d" % column + mark
+                self._write(head + self._draw(text, spans, head) + b"\n")
+
+    def _cut(
+        self, data: bytes, line: ByteLine, *, is_match: bool
+    ) -> Iterator[tuple[int, int, bytes, Sequence[tuple[int, int]]]]:
+        """What is printed of a match: line number, column (0: none), text and what is marked."""
+        form, text, spans = self._form, data[line.start : line.end], list(line.spans)
+        if not is_match or not spans:
+            yield line.number, 0, text, ()
+            return
+        if form.replace:
+            text, spans = _replace_all(data, line, form.replace)
+            text = text.removesuffix(b"\n")
+        starts = [0, *(at + 1 for at, byte in enumerate(text) if byte == 10)]
+        for start, end in spans if form.each or form.only else [spans[0]]:
+            row = bisect_right(starts, start) - 1
+            column = start - starts[row] + 1
+            if form.only:
+                parts = text[start:end].removesuffix(b"\n").split(b"\n")
+                for more, part in enumerate(parts[: 1 if form.each else None]):
+                    yield line.number + row + more, column, part, [(0, len(part))]
+                continue
+            rows = [row] if form.each else range(len(starts))
+            for each in rows:
+                stop = starts[each + 1] - 1 if each + 1 < len(starts) else len(text)
+                inside = [(a - starts[each], b - starts[each]) for a, b in spans]
+                yield line.number + each, column, text[starts[each] : stop], inside
+
+    def _draw(self, text: bytes, spans: Sequence[tuple[int, int]], head: bytes) -> bytes:
+        """The text of a line; on a terminal with matches marked and controls escaped."""
+        screen = self._screen
+        if not (screen.tty or screen.color):
+            return text
+        decoded = text.decode("utf-8", "replace")
+        if not text.isascii():
+            spans = [
+                (len(text[: max(a, 0)].decode("utf-8", "replace")),
+                 len(text[: max(b, 0)].decode("utf-8", "replace")))
+                for a, b in spans
+            ]  # fmt: skip
+        shown, moved = prepare_line(decoded, [(max(a, 0), max(b, 0)) for a, b in spans])
+        if screen.width is not None and not self._form.full:
+            taken = len(_plain(head))
+            shown = cut_line(shown, max(screen.width - taken, 1))
+        return screen.mark(shown, moved).encode("utf-8", "surrogateescape")
+
+    def _write_json(
+        self, path: str, data: bytes, lines: Sequence[ByteLine], further: Further
+    ) -> None:
+        began, printed = time.perf_counter(), self.totals.printed_bytes
+        named = {"path": _as_text(path.encode("utf-8", "surrogateescape"))}
+        self._write(_message("begin", named))
+        for row in _surround(data, lines, self._form, further) if self._form.context else lines:
+            line = row if isinstance(row, ByteLine) else row.line
+            stop = line.end + (data[line.end : line.end + 1] == b"\n")
+            message: Json = {
+                **named,
+                "lines": _as_text(data[line.start : stop]),
+                "line_number": line.number if self._form.numbers else None,
+                "absolute_offset": line.start,
+                "submatches": [self._describe(data, line, span) for span in line.spans],
+            }
+            self._write(_message("match" if row is line else "context", message))
+        stats = GrepTotals(
+            sum(len(line.spans) for line in lines) if not self._form.invert else 0,
+            sum(1 + data.count(b"\n", line.start, line.end) for line in lines),
+            1, 1, len(data), self.totals.printed_bytes - printed, began,
+        )  # fmt: skip
+        end: Json = {**named, "binary_offset": None, "stats": describe_totals(stats)}
+        self._out.write(_message("end", end))
+
+    def _describe(self, data: bytes, line: ByteLine, span: tuple[int, int]) -> Json:
+        start, end = span
+        row: Json = {"match": _as_text(data[line.start + start : line.start + end])}
+        if self._form.replace:
+            place = (line.start + start, line.start + end)
+            row["replacement"] = _as_text(self._form.replace(data, place))
+        return row | {"start": start, "end": end}
+
+    def print_summary(self) -> None:
+        """The last message of JSON Lines."""
+        took = describe_totals(self.totals)
+        body = {"elapsed_total": took["elapsed"], "stats": took}
+        self._out.write(
+            json.dumps(
+                {"data": body, "type": "summary"}, separators=(",", ":"), sort_keys=True
+            ).encode()
+            + b"\n"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """A line around a match."""
+
+    line: ByteLine
+
+
+Further = Expression | None
+"""What decides whether a line after the last match that is printed would match as well."""
+
+
+def _surround(
+    data: bytes, lines: Sequence[ByteLine], form: Form, further: Further
+) -> Iterator[ByteLine | _Context]:
+    """The matches with the lines around them, each once and in order."""
+    done = 0  # bytes that were printed, with the line break
+    for index, line in enumerate(lines):
+        begin = line.start
+        for _ in range(form.before):
+            begin = data.rfind(b"\n", 0, max(begin - 1, 0)) + 1
+        begin = max(begin, done)
+        number = line.number - data.count(b"\n", begin, line.start)
+        yield from map(_Context, _split(data, begin, line.start, number))
+        yield line
+        done = line.end + 1
+        stop = lines[index + 1].start if index + 1 < len(lines) else len(data)
+        number = line.number + data.count(b"\n", line.start, line.end) + 1
+        end = done
+        for _ in range(form.after):
+            following = data.find(b"\n", end)
+            end = min(len(data) if following < 0 else following + 1, stop)
+        # the limit of matches was reached: a line that follows may match, and is shown as it is
+        last = index + 1 == len(lines) and form.most is not None
+        for each in _split(data, done, end, number):
+            match = next(_match_line(further, data, each, form), None) if last else None
+            yield match or _Context(each)
+        done = max(done, end)
+
+
+def _match_line(further: Further, data: bytes, line: ByteLine, form: Form) -> Iterator[ByteLine]:
+    if further is None or further.breaks:
+        return
+    text = data[line.start : line.end + 1]
+    found = list(further.find_lines(text))
+    if bool(found) != form.invert:
+        spans = found[0].spans if found else ()
+        yield ByteLine(line.number, line.start, line.end, spans)
+
+
+def _split(data: bytes, start: int, end: int, number: int) -> Iterator[ByteLine]:
+    """The lines between two places, without matches."""
+    while start < end:
+        stop = data.find(b"\n", start)
+        stop = len(data) if stop < 0 else stop
+        yield ByteLine(number, start, stop, ())
+        start, number = stop + 1, number + 1
+
+
+def _replace_all(
+    data: bytes, line: ByteLine, replace: Replacer
+) -> tuple[bytes, list[tuple[int, int]]]:
+    """The line with every match replaced, and where the replacements are."""
+    parts, spans, at, size = [], [], line.start, 0
+    for start, end in ((line.start + a, line.start + b) for a, b in line.spans):
+        parts += [data[at:start], replace(data, (start, end))]
+        size += len(parts[-2])
+        spans.append((size, size + len(parts[-1])))
+        size += len(parts[-1])
+        at = end
+    return b"".join([*parts, data[at : max(line.end, at)]]), spans
+
+
+def _as_text(data: bytes) -> Json:
+    try:
+        return {"text": data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"bytes": base64.b64encode(data).decode()}
+
+
+def _message(kind: str, data: Json) -> bytes:
+    row = {"type": kind, "data": data}
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def describe_totals(totals: GrepTotals) -> Json:
+    """The statistics of JSON Lines."""
+    took = time.perf_counter() - totals.began
+    elapsed = {"secs": int(took), "nanos": int(took % 1 * 1e9), "human": f"{took:.6f}s"}
+    return {
+        "elapsed": elapsed,
+        "searches": totals.searched,
+        "searches_with_match": totals.files,
+        "bytes_searched": totals.searched_bytes,
+        "bytes_printed": totals.printed_bytes,
+        "matched_lines": totals.lines,
+        "matches": totals.matches,
+    }
+
+
+def _plain(text: bytes) -> str:
+    import re
+
+    codes = "\x1b\\[[0-9;]*m|\x1b\\]8;;[^\x1b]*\x1b\\\\"
+    return re.sub(codes, "", text.decode("utf-8", "replace"))
+
+
+def count_left_out(counts: Counter[str]) -> str:
+    """What was not searched, most frequent first: `3 of vendor/ (vendored code), 1 too large`."""
+    return ", ".join(f"{count:,} {what}" for what, count in counts.most_common())
