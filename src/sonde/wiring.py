@@ -36,7 +36,6 @@ from sonde.policy.roots import close_off, resolve_inside
 from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.logs import project_log
-from sonde.runtime.power import find_pause
 from sonde.runtime.private import mend_storage
 from sonde.runtime.processes import Child, name_process, require_room, serve_parent, share_heap
 from sonde.runtime.work import Work
@@ -104,12 +103,7 @@ def build_app(
         results=results,
         static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
         deep=open_provider(own, tell),
-        background_deep=(
-            partial(BackgroundEmbedder, pause=find_pause)
-            if own.embedding in ("auto", "deep")
-            else None
-        ),
-        find_pause=find_pause,
+        background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep") else None,
         start_checker=partial(_start_checker, settings),
         start_follower=_start_follower,
         max_tokens=own.max_tokens,
@@ -327,7 +321,7 @@ def _open_library(
 ) -> Library:
     models = KnowledgeModels(
         workspace.static, workspace.deep, workspace.background_deep, settings.home / "knowledge",
-        in_background=workspace.stays, find_pause=workspace.find_pause,
+        in_background=workspace.stays,
     )  # fmt: skip
     make = partial(
         Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,

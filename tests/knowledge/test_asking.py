@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sonde.app import App
-from sonde.knowledge.asking import read_asked
+from sonde.knowledge.asking import read_who_and_when
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.tools.knowledge import chats_search, knowledge_search
 
@@ -42,7 +42,7 @@ def stamp(year: int, month: int, day: int, hour: int = 12) -> int:
 def test_a_question_is_read_for_speaker_and_time(
     question: str, sender: str, first: Any, last: Any, rest: str
 ) -> None:
-    asked = read_asked(question, int(NOW.timestamp() * 1000))
+    asked = read_who_and_when(question, int(NOW.timestamp() * 1000))
     assert (asked.sender, asked.rest) == (sender, rest)
     if first is None:
         assert asked.since is None

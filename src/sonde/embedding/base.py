@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from sonde.errors import EmbeddingFailed, InvalidRequest
-from sonde.runtime.power import BUSY
+from sonde.runtime.power import BUSY, find_pause
 from sonde.runtime.processes import Child, serve_parent
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class BackgroundEmbedder:
     def __init__(
         self,
         check: Callable[[], None],
-        pause: Callable[[], str] = lambda: "",
+        pause: Callable[[], str] = find_pause,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._check, self._pause, self._sleep = check, pause, sleep

@@ -13,7 +13,7 @@ _DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _SPEAKER = re.compile(
     r"\b(?:what|when|where|why|how|which|who)?\s*(?:did|has|does|had)\s+(?P<name>[A-Z][\w.'-]+)\s+"
-    r"(?:ever\s+)?(?:say|said|says|write|written|wrote|tell|told|mention|mentioned|think|ask|asked|"
+    r"(?:ever\s+)?(?:say|said|says|write|written|wrote|tell|mention|mentioned|think|ask|asked|"
     r"suggest|recommend|reply|answer)(?:\s+(?:me|us))?(?:\s+(?:about|on|of|to))?\b"
 )
 _WHEN = re.compile(
@@ -28,7 +28,7 @@ _COUNTS = {"a": 1, "two": 2, "three": 3}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WhoAndWhen:
     """A question, and what it says of the speaker and the time; empty and None: nothing."""
 
     rest: str
@@ -44,7 +44,7 @@ class Asked:
         return bool(self.sender) or self.since is not None
 
 
-def read_asked(text: str, now_ms: int) -> Asked:
+def read_who_and_when(text: str, now_ms: int) -> WhoAndWhen:
     """What a question says of who and when, as of a time."""
     sender, since, until = "", None, None
     if when := _WHEN.search(text):
@@ -55,7 +55,7 @@ def read_asked(text: str, now_ms: int) -> Asked:
     if speaker := _SPEAKER.search(text):
         sender = speaker["name"].removesuffix("'s")
         text = text[: speaker.start()] + text[speaker.end() :]
-    return Asked(" ".join(text.split()).strip(" ?!.,"), sender, since, until)
+    return WhoAndWhen(" ".join(text.split()).strip(" ?!.,"), sender, since, until)
 
 
 def _read_span(when: re.Match[str], now: datetime) -> tuple[datetime, datetime]:

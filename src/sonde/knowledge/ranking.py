@@ -11,7 +11,7 @@ from urllib.parse import quote
 from sonde.embedding.base import Embedder, Vectors
 from sonde.embedding.nearness import measure_nearness
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
-from sonde.knowledge.asking import Asked
+from sonde.knowledge.asking import WhoAndWhen
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing
 from sonde.ranking.evidence import Evidence, count_covered, weigh_evidence
 from sonde.ranking.question import STOP_WORDS
@@ -163,7 +163,9 @@ class KnowledgeSearch:
         ]
         return sorted(hits, key=_order)
 
-    def rank_asked(self, source: Source, where: Conditions, asked: Asked) -> list[KnowledgeHit]:
+    def rank_asked(
+        self, source: Source, where: Conditions, asked: WhoAndWhen
+    ) -> list[KnowledgeHit]:
         """The hits in one source; what the named speaker said then leads, the rest follows."""
         found = self.rank(source, where)
         if source != "chats" or not asked.is_narrow:

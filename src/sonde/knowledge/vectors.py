@@ -12,6 +12,7 @@ from pathlib import Path
 from sonde.embedding.base import DEEP_NAME, Embedder
 from sonde.errors import IndexBusy
 from sonde.runtime.jobs import Job, Jobs
+from sonde.runtime.power import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.knowledge.base import SOURCES, TITLE, KnowledgeStore, RankedPiece, Source
 from sonde.text.tongues import guess_language
@@ -36,7 +37,7 @@ class KnowledgeModels:
     """Opens the deep model in a process of its own; it calls what it is given while it works."""
     folder: Path | None = None
     """Where the lock of the process that embeds lies."""
-    find_pause: Callable[[], str] = lambda: ""
+    find_pause: Callable[[], str] = find_pause
     """Why work in the background waits; empty if it does not."""
     in_background: bool = False
     """Whether this process stays, so that it makes what is missing."""

@@ -48,6 +48,7 @@ from sonde.projects.update import (
     update_project,
 )
 from sonde.runtime.jobs import Job
+from sonde.runtime.power import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.database import translate_errors
 from sonde.stores.files import measure_folder, read_json
@@ -245,7 +246,7 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         following=following | {"strategy": following.get("strategy", project.settings.strategy)},
         coverage=coverage,
         model_note=model_mismatch_note(workspace, project),
-        paused=workspace.find_pause() if _is_refining(workspace, project) else "",
+        paused=find_pause() if _is_refining(workspace, project) else "",
         plain_languages=dict(plain.most_common(PLAIN_LANGUAGES_SHOWN)),
         checks=describe_checks(project.folder),
         progress=progress,

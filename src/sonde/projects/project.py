@@ -372,8 +372,6 @@ class Workspace:
     static: Embedder | None
     deep: Embedder | None
     background_deep: Callable[[Callable[[], None]], Embedder] | None
-    find_pause: Callable[[], str]
-    """Why work in the background waits; empty if it does not."""
     """Opens the deep model in a process of lowest priority; its argument is called during work."""
     start_checker: Callable[[Path], Child]
     """Starts a process that checks the project at a root; see `projects.maintenance`."""
