@@ -1,8 +1,17 @@
 """Sizes, counts, durations and ages as text."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from sonde.text.formats import SizeStyle, count_of, format_age, format_bytes, format_seconds
+from sonde.text.formats import (
+    SizeStyle,
+    count_of,
+    format_age,
+    format_bytes,
+    format_moment,
+    format_seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +70,21 @@ def test_a_duration_can_be_in_seconds_only() -> None:
 )
 def test_an_age_is_in_its_largest_unit(seconds: float, text: str) -> None:
     assert format_age(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2026-01-10T12:00:00Z", "just now"),
+        ("2026-01-10T11:58:00Z", "2 minutes ago"),
+        ("2026-01-10T11:00:00Z", "1 hour ago"),
+        ("2026-01-03T12:00:00Z", "1 week ago"),
+        ("2025-01-01T12:00:00Z", "1 year ago"),
+        ("2026-01-11T00:00:00Z", "in 12 hours"),
+        (None, "never"),
+        ("soon", "soon"),
+    ],
+)
+def test_moments_are_said_as_people_say_them(text: str | None, shown: str) -> None:
+    now = datetime(2026, 1, 10, 12, tzinfo=UTC).timestamp()
+    assert format_moment(text, now) == shown

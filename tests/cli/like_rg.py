@@ -102,10 +102,11 @@ def draw_arguments(rng: random.Random) -> tuple[list[str], bool]:
     words = [] if "-e" in options or "--files" in options else [rng.choice(patterns)]
     if EMPTY & {*words, *options} and SPANS & {*options}:
         return draw_arguments(rng)  # of empty matches, rg also finds those inside a character
-    if "-U" in options and {"--vimgrep", "--column"} & {*options}:
-        return draw_arguments(rng)  # rg counts columns from the first line of several matches
-    if {"-v", "--column"} <= {*options} and {"-A", "-B", "-C"} & {*options}:
+    columns = {"--vimgrep", "--column"} & {*options}
+    if columns and "-v" in options and {"-A", "-B", "-C"} & {*options}:
         return draw_arguments(rng)  # rg shows the column of a match in lines that are context
+    if columns and "-U" in options:
+        return draw_arguments(rng)  # rg counts columns from the first line of several matches
     if words and words[0].startswith("-"):
         words = ["-e", *words]
     paths = rng.choice(PATHS)

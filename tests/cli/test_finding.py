@@ -167,6 +167,18 @@ def test_grep_works_in_any_folder_and_on_what_is_piped_in(shell: Shell, tmp_path
     assert fed == ("2:two\n", "")
 
 
+def test_grep_prints_what_is_piped_in_as_it_comes(shell: Shell) -> None:
+    with shell.start("grep", "-n", "needle") as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("hay\na needle\nand a ")
+        process.stdin.flush()
+        assert process.stdout.readline() == "2:a needle\n"
+        process.stdin.write("needle\nlast needle")
+        process.stdin.close()
+        assert process.stdout.read() == "3:and a needle\n4:last needle\n"
+
+
 def test_a_long_answer_goes_through_the_pager(indexed: Shell, tmp_path: Path) -> None:
     pager = tmp_path / "pager"
     pager.write_text(f"#!/bin/sh\ncat > {tmp_path}/paged\n")

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from tests.waiting import wait_until
 
-from sonde.cli.parse import build_parser
+from sonde.cli.parse import parse_arguments
 from sonde.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,7 +140,7 @@ def test_the_container_has_no_rights_and_keeps_its_index() -> None:
     instructions = read_instructions()
     assert instructions["USER"] == "10001"
     assert json.loads(instructions["ENTRYPOINT"]) == ["sonde"]
-    build_parser().parse_args(json.loads(instructions["CMD"]))
+    parse_arguments(json.loads(instructions["CMD"]))
     service = yaml.safe_load((PACKAGING / "compose.yaml").read_text())["services"]["sonde"]
     assert "index:/data" in service["volumes"]
     assert instructions["VOLUME"] == "/data"

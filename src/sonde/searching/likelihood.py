@@ -26,6 +26,7 @@ from sonde.types import Hit
 _CONSTANT, _SLOPE, _LEAST = -4.7, 1.1, 1e-6
 """From the score within a project to a likelihood: fitted on 70 questions on ten projects, each
 asked in all of them; the least keeps logarithms finite."""
+_HALF = 0.5  # of a question that the hits must hold in its words before their ranking counts
 _WEIGHED = 3  # hits, the best: the first may name what the second explains
 
 
@@ -39,11 +40,13 @@ def rate_hits(
     if not hits:
         return []
     weights = _weigh_terms(store, question)
-    best = max(weigh_best(_gather(store, weights, vectors, hit)) for hit in hits[:_WEIGHED])
+    gathered = [_gather(store, weights, vectors, hit) for hit in hits[:_WEIGHED]]
+    best = max(map(weigh_best, gathered))
     top = min(max(hits[0].score, _LEAST), 1 - _LEAST)
     # a file that defines the name, or is called so, ranks far above what is only near
     level = _CONSTANT + _SLOPE * math.log(top / (1 - top))
-    best = max(best, 1.0 / (1.0 + math.exp(-level)))
+    if max(each.covered for each in gathered) >= _HALF:
+        best = max(best, 1.0 / (1.0 + math.exp(-level)))
     return [replace(hit, score=best * min(hit.score / top, 1.0)) for hit in hits]
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from sonde.cli.arguments import Arguments
@@ -27,6 +28,7 @@ from sonde.text.formats import count_of
 from sonde.types import FileText, Needs
 
 _STDIN = "<stdin>"
+_PIPE_BYTES = 1 << 16  # what a pipe holds at once
 
 
 def run_grep(session: Session) -> int:
@@ -144,10 +146,24 @@ def _read(
 
 
 def _search_stdin(printer: Printer, expression: Expression, form: Form) -> bool:
-    data = sys.stdin.buffer.read()
-    lines = pick_lines(expression, data, form, lambda: None)
-    printer.totals.searched, printer.totals.searched_bytes = 1, len(data)
-    return printer.print_file(_STDIN, data, lines, expression)
+    """Search what is piped in; lines are printed as they come where none depends on another."""
+    depends = form.context or form.most or form.heading or expression.breaks
+    by_line = form.mode == "lines" and not depends
+    number, rest, any_found = 1, b"", False
+    while True:
+        part = os.read(sys.stdin.fileno(), _PIPE_BYTES) if by_line else sys.stdin.buffer.read()
+        data = rest + part
+        end = data.rfind(b"\n") + 1 if part and by_line else len(data)
+        data, rest = data[:end], data[end:]
+        lines = pick_lines(expression, data, form, lambda: None)
+        lines = [replace(line, number=line.number + number - 1) for line in lines]
+        if lines or not by_line:
+            any_found |= printer.print_file(_STDIN, data, lines, expression)
+            sys.stdout.buffer.flush()
+        number += data.count(b"\n")
+        printer.totals.count_searched(len(data), first=not printer.totals.searched)
+        if not part or not by_line:
+            return any_found
 
 
 def _has_input() -> bool:
@@ -211,18 +227,18 @@ def _read_form(session: Session, expression: Expression, *, reads_stdin: bool) -
     around = args.context or 0
     mode = "matches" if args.mode == "count" and args.only_matching else args.mode or "lines"
     one = reads_stdin or (len(args.paths) == 1 and Path(args.paths[0]).is_file())
-    paths = not one or args.vimgrep
+    shown = not one or args.vimgrep if args.with_filename is None else args.with_filename
     numbers = args.line_number
     if numbers is None:
         numbers = mode == "json" or (tty and not reads_stdin) or args.column or args.vimgrep
     return Form(
         mode=mode,
-        paths=paths if args.with_filename is None else args.with_filename,
+        paths=shown,
         numbers=numbers,
         column=(args.column or args.vimgrep) and not args.invert_match,
         each=args.vimgrep,
         only=args.only_matching,
-        heading=(tty if args.heading is None else args.heading) and not args.vimgrep,
+        heading=(tty if args.heading is None else args.heading) and shown and not args.vimgrep,
         before=around if args.before_context is None else args.before_context,
         after=around if args.after_context is None else args.after_context,
         invert=args.invert_match,

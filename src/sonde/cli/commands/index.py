@@ -167,16 +167,14 @@ def run_status(session: Session) -> int:
     if session.args.json:
         session.print_json(answer)
         return FOUND
-    now = time.time()
-    shown: Mapping[str, object] = {
-        **answer,
-        "lastUpdated": format_moment(answer["lastUpdated"], now),
-    }
+    now, details = time.time(), dict[str, object](answer["details"])
+    details["following"] = _describe_following(answer["details"]["following"])
     if checks := answer["details"].get("integrity"):
         repaired = sum(checks.get("repaired", {}).values()) or "nothing"
         last = format_moment(checks.get("lastCheck"), now)
-        brief = {"lastCheck": last, "repaired": repaired}
-        shown = {**shown, "details": {**answer["details"], "integrity": brief}}
+        details["integrity"] = {"lastCheck": last, "repaired": repaired}
+    updated = format_moment(answer["lastUpdated"], now)
+    shown = {**answer, "lastUpdated": updated, "details": details}
     session.print_lines(render_facts(shown, session.out))
     if deep := session.app.workspace.deep:
         pairs = [store.coverage(deep.name) for store in session.opened.stores().values()]
@@ -186,6 +184,14 @@ def run_status(session: Session) -> int:
                 "when idle, `sonde index --deep` now"
             )
     return FOUND
+
+
+def _describe_following(state: Mapping[str, object]) -> str:
+    """Whether changes reach the index by themselves."""
+    if state.get("role") == "none":
+        return "by no server; every search looks for changes itself"
+    how = "as they happen" if state.get("watching") == "events" else "now and then"
+    return f"a server indexes changes {how} ({state.get('strategy')})"
 
 
 def run_projects(session: Session) -> int:

@@ -221,25 +221,21 @@ def _open_elsewhere(here: Surroundings, tree: Tree, path: str) -> SearchPlace:
     return SearchPlace(path, own, given.name if is_file else "", None, named_file=is_file)
 
 
-def _free(here: Surroundings, tree: Tree) -> Tree:
-    """The tree with nothing left out but what is never read."""
-    home = here.home.resolve()
-    return replace(
-        tree,
-        sources=tuple(
-            source._replace(
-                rules=Rules(
-                    exclude=exclude_folder(home, source.root),
-                    respect_gitignore=False,
-                    protect_only=True,
-                    max_file_bytes=_LARGEST_BYTES,
-                    max_depth=_DEEPEST,
-                    owner=source.rules.owner,
-                )
-            )
-            for source in tree.sources
-        ),
-    )
+def _free(here: Surroundings, tree: Tree, *, ignoring: bool = False) -> Tree:
+    """The tree with nothing left out but what is never read, and, `ignoring`, by ignore files."""
+
+    def lift(source: Source) -> Source:
+        rules = Rules(
+            exclude=exclude_folder(here.home.resolve(), source.root),
+            respect_gitignore=ignoring,
+            protect_only=True,
+            max_file_bytes=_LARGEST_BYTES,
+            max_depth=_DEEPEST,
+            owner=source.rules.owner,
+        )
+        return source._replace(rules=rules)
+
+    return replace(tree, sources=tuple(map(lift, tree.sources)))
 
 
 def _list_place(
@@ -247,14 +243,8 @@ def _list_place(
 ) -> Iterator[SearchedFile]:
     args = here.args
     free = _free(here, place.tree)
-    # what is denied, as if only ignore files counted: whether rg would have searched it
-    ignoring = replace(
-        free,
-        sources=tuple(
-            source._replace(rules=replace(source.rules, respect_gitignore=True))
-            for source in free.sources
-        ),
-    )
+    # as if only ignore files counted: whether rg would have searched what is denied
+    ignoring = _free(here, place.tree, ignoring=True)
     walked = [place.tree.check(place.under)] if place.named_file else place.tree.walk(place.under)
     for each in walked:
         if isinstance(each, Skipped) and each.reason == "symlink" and args.follow:

@@ -60,6 +60,11 @@ class GrepTotals:
     printed_bytes: int = 0
     began: float = field(default_factory=time.perf_counter)
 
+    def count_searched(self, size: int, *, first: bool) -> None:
+        """A text, or a further part of one, was searched."""
+        self.searched += first
+        self.searched_bytes += size
+
     def render(self) -> Iterator[str]:
         """The lines of `--stats`."""
         yield from (
