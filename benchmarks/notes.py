@@ -51,7 +51,7 @@ def ask_all(
     env = dict(os.environ, SONDE_HOME=str(home), SONDE_EMBEDDING=embedding, SONDE_ASSUME_YES="1")
     command = [str(Path(sys.executable).with_name("sonde"))]
     if docs:
-        step = [*command, "index", *(["--deep"] if embedding == "auto" else [])]
+        step = [*command, "index", ".", *(["--deep"] if embedding == "auto" else [])]
     else:
         step = [*command, "knowledge", "import", str(folder)]
     subprocess.run(step, env=env, cwd=folder, check=True, stdout=subprocess.DEVNULL)

@@ -6,8 +6,9 @@ PROJECTS holds checkouts of public projects that no benchmark measures. Their do
 the headings; a heading asks for its section without it, a sentence for the section it was taken
 from, three words of a section for it. `training/notes.jsonl` adds short notes asked for in other
 words. Weights are fitted by how well they order (softmax over the candidates of a question), then
-the likelihood of the best candidate by logistic regression, each question asked once more with its
-answer taken away. Printed: five-fold cross-validation by project, and the weights of all.
+the likelihood of the best candidate by logistic regression, some questions being asked in every
+other project, too, where no candidate is right. Printed: five-fold cross-validation by project, and
+the weights of all.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import random
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from sonde.stores.knowledge.base import Entry
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 FOLDS = 5
+ELSEWHERE = 18  # questions of a project that are asked in the others
 NOTE_WEIGHT = 8.0  # of a question on a short note: they are few, and what users write
 HEADING = re.compile(r"#{1,5}\s+(.*)")
 
@@ -43,6 +45,7 @@ class Asked:
 
     project: str
     kind: str
+    question: str
     candidates: list[Evidence]
     right: Any
 
@@ -86,9 +89,12 @@ def make_questions(sections: Sequence[tuple[str, str]]) -> Iterator[tuple[str, s
 
 
 def ask_all(
-    project: str, texts: Sequence[tuple[str, str, list[Any]]], models: KnowledgeModels
+    project: str,
+    texts: Sequence[tuple[str, str, list[Any]]],
+    models: KnowledgeModels,
+    foreign: Sequence[Asked],
 ) -> list[Asked]:
-    """Every question with the evidence that the search itself gathers."""
+    """Every question with the evidence that the search itself gathers; the foreign ones, too."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteKnowledge(Path(folder))
@@ -105,7 +111,12 @@ def ask_all(
                 rows = search.gather("notes")
                 right = np.array([piece.entry.id == str(at) for piece, _ in rows], float)
                 if right.any():
-                    found.append(Asked(project, kind, [each for _, each in rows], right))
+                    rated = [each for _, each in rows]
+                    found.append(Asked(project, kind, question, rated, right))
+        for each in foreign:
+            search = KnowledgeSearch(store, read_knowledge_query(each.question), models)
+            if rated := [evidence for _, evidence in search.gather("notes")]:
+                found.append(replace(each, candidates=rated, right=np.zeros(len(rated))))
         store.close()
     return found
 
@@ -113,9 +124,9 @@ def ask_all(
 def list_features(asked: Asked, stage: str) -> Any:
     words, covered = asked.column("words"), asked.column("covered")
     static, near = asked.column("static"), asked.column(stage)
-    rows = [words * covered, words * covered**2, near, near * covered]
+    rows = [words * covered**4, near, near * covered]
     if stage == "deep":
-        rows += [static, static * covered]
+        rows += [static * covered**2]
     return np.stack(rows, 1)
 
 
@@ -158,20 +169,17 @@ def weigh(asked: Asked) -> float:
 
 
 def list_best(asked: Sequence[Asked], weights: Any, stage: str) -> tuple[Any, Any, Any]:
-    """The best candidate of each question, with its answer there and taken away."""
+    """The best candidate of each question, at home and elsewhere."""
     rows, right, weight = [], [], []
     for each in asked:
         scores, near = list_features(each, stage) @ weights, each.column(stage)
         words, covered = each.column("words"), each.column("covered")[0]
-        for kept in (np.ones(len(scores), bool), each.right == 0):
-            if kept.sum() < 2:
-                continue
-            best, order = int(np.argmax(scores[kept])), np.sort(scores[kept])
-            lead, nearness = min(order[-1] - order[-2], 3.0), near[kept][best]
-            said = words[kept][best] * covered
-            rows.append([1.0, nearness, covered, nearness * covered, said, lead])
-            right.append(each.right[kept][best])
-            weight.append(weigh(each))
+        best, order = int(np.argmax(scores)), np.sort(scores)
+        lead = min(order[-1] - order[-2], 3.0) if len(order) > 1 else 3.0
+        said = words[best] * covered**4
+        rows.append([1.0, near[best], covered, near[best] * covered, said, lead])
+        right.append(each.right[best])
+        weight.append(weigh(each))
     return np.array(rows), np.array(right), np.array(weight)
 
 
@@ -202,19 +210,27 @@ def main() -> None:
     asks: dict[str, list[Any]] = {}
     for pair in pairs:
         asks.setdefault(pair["note"], []).append(("note", pair["question"]))
-    asked = ask_all("notes", [("", note, questions) for note, questions in asks.items()], models)
-    asked = [Asked(f"notes{at % FOLDS}", *_rest(each)) for at, each in enumerate(asked)]
+    notes = [("", note, questions) for note, questions in asks.items()]
+    asked = ask_all("notes", notes, models, ())
+    asked = [replace(each, project=f"notes{at % FOLDS}") for at, each in enumerate(asked)]
+    foreign = list(asked)
     for folder in sorted(path for path in args.projects.iterdir() if path.is_dir()):
         sections = list_sections(folder)
         if len(sections) >= 20:
             chosen = random.sample(sections, min(args.sections, len(sections)))
-            asked += ask_all(folder.name, list(make_questions(chosen)), models)
+            found = ask_all(folder.name, list(make_questions(chosen)), models, foreign)
+            own = [each for each in found if each.right.any()]
+            foreign += random.sample(own, min(ELSEWHERE, len(own)))
+            asked += found
             print(f"{folder.name}: {len(asked)} questions so far", flush=True)
+    home = [each for each in asked if each.right.any()]
     for stage in ("static", "deep"):
         rated: dict[str, list[tuple[float, ...]]] = {}
         for fold in range(FOLDS):
-            held = [each for each in asked if sum(map(ord, each.project)) % FOLDS == fold]
-            weights = fit_order([each for each in asked if each not in held], stage)
+            held = [each for each in home if sum(map(ord, each.project)) % FOLDS == fold]
+            weights = fit_order(
+                [each for each in home if sum(map(ord, each.project)) % FOLDS != fold], stage
+            )
             for each in held:
                 columns = (each.column("words"), each.column(stage))
                 scores = (*columns, list_features(each, stage) @ weights)
@@ -223,13 +239,9 @@ def main() -> None:
         for kind, rows in sorted(rated.items()):
             alone = "  ".join(f"{value:.3f}" for value in np.mean(rows, axis=0))
             print(f"{stage:7} {kind:9} {len(rows):5}  words, {stage}, fused: {alone}")
-        weights = fit_order(asked, stage)
+        weights = fit_order(home, stage)
         likelihood = fit_likelihood(*list_best(asked, weights, stage))
         print(stage, "order", weights.round(2).tolist(), "top", likelihood.round(2).tolist())
-
-
-def _rest(asked: Asked) -> tuple[str, list[Evidence], Any]:
-    return asked.kind, asked.candidates, asked.right
 
 
 if __name__ == "__main__":

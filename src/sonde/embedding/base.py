@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from sonde.errors import EmbeddingFailed, InvalidRequest
+from sonde.runtime.power import BUSY, find_pause
 from sonde.runtime.processes import Child, serve_parent
 from sonde.runtime.system import lower_priority
 
@@ -82,6 +84,10 @@ def load_provider(name: str, /, **options: Any) -> Embedder:
     return provider
 
 
+_REST_S = 0.5  # how late it is noticed that work may go on, or was stopped
+_BUSY_REST_S = 2.0  # before each batch; the process has the lowest priority anyway
+
+
 class BackgroundEmbedder:
     """The deep model in a process of lowest priority, for work in the background.
 
@@ -92,12 +98,18 @@ class BackgroundEmbedder:
 
     name, dimensions, is_loaded = DEEP_NAME, DEEP_DIMENSIONS, False
 
-    def __init__(self, check: Callable[[], None]) -> None:
-        self._check = check
+    def __init__(
+        self,
+        check: Callable[[], None],
+        pause: Callable[[], str] = find_pause,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._check, self._pause, self._sleep = check, pause, sleep
         self._lock = threading.RLock()
         self._child: Child | None = None
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
+        self._rest()
         with self._lock:
             try:
                 self._child = self._child or Child(__name__)
@@ -111,6 +123,14 @@ class BackgroundEmbedder:
                 self.close()
                 raise
         return vectors
+
+    def _rest(self) -> None:
+        """Wait while `pause` gives a reason; on a busy machine not for ever, or it never ends."""
+        rested = 0.0
+        while (why := self._pause()) and (why != BUSY or rested < _BUSY_REST_S):
+            self._check()
+            self._sleep(_REST_S)
+            rested += _REST_S
 
     def close(self) -> None:
         with self._lock:

@@ -27,6 +27,12 @@ _SPREADS: dict[str, tuple[float, float]] = {
 """Mean and spread over `UNRELATED`: of the bundled models, and of those measured since."""
 
 
+def find_nearness(name: str, similarity: float) -> float | None:
+    """The same for a model by its name; None unless it is bundled or was measured."""
+    mean, spread = _SPREADS.get(name, (0.0, 0.0))
+    return (similarity - mean) / spread if spread else None
+
+
 def measure_nearness(model: Embedder, similarity: float) -> float:
     """A similarity in spreads above that of unrelated texts, the same in every model."""
     if model.name not in _SPREADS:

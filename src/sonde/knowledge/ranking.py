@@ -11,6 +11,7 @@ from urllib.parse import quote
 from sonde.embedding.base import Embedder, Vectors
 from sonde.embedding.nearness import measure_nearness
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
+from sonde.knowledge.asking import WhoAndWhen
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing
 from sonde.ranking.evidence import Evidence, count_covered, weigh_evidence
 from sonde.ranking.question import STOP_WORDS
@@ -66,6 +67,8 @@ DENSE_DEPTH = 100  # pieces of one source retrieved by their vectors
 SECOND_PIECE_WEIGHT = 0.25  # share of the second best piece's score that is added to its entry's
 NEIGHBOUR_WEIGHT = 0.4
 """Share of an adjacent message's score that is added; tuned on a collection of dialogues."""
+MEANT = 0.5  # how likely a message of the named speaker and time is an answer, at least
+MEANT_DEPTH = 50  # such messages that are listed where the question names nothing else
 COVERING = 3  # pieces, the best by words, that tell whether the question is in words of the text
 MAX_EMBEDDED_BY_SEARCH = 2_048
 """Pieces without vectors that one search embeds itself; more would be felt as a delay."""
@@ -159,6 +162,26 @@ class KnowledgeSearch:
             if score
         ]
         return sorted(hits, key=_order)
+
+    def rank_asked(
+        self, source: Source, where: Conditions, asked: WhoAndWhen
+    ) -> list[KnowledgeHit]:
+        """The hits in one source; what the named speaker said then leads, the rest follows."""
+        found = self.rank(source, where)
+        if source != "chats" or not asked.is_narrow:
+            return found
+        narrow = replace(
+            where, sender=where.sender or asked.sender, since=asked.since, until=asked.until
+        )
+        inner = replace(self, question=read_knowledge_query(asked.rest), _vectors={})
+        first = inner.rank(source, narrow) if asked.rest else []
+        if not first:
+            pieces = self.store.list_recent(source, narrow, MEANT_DEPTH)
+            first = [KnowledgeHit(each.entry, each.piece, MEANT, "fts") for each in pieces]
+        led = {hit.uri for hit in first}
+        lifted = [replace(hit, score=max(hit.score, MEANT)) for hit in first]
+        rest = [replace(hit, score=hit.score * MEANT) for hit in found if hit.uri not in led]
+        return [*lifted, *rest]
 
     def gather(
         self, source: Source, where: Conditions = ANYTHING

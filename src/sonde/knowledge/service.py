@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sonde.errors import EmptyQuery
+from sonde.knowledge.asking import read_who_and_when
 from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_messages
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
 from sonde.knowledge.ranking import (
@@ -164,11 +165,11 @@ def rank_sources(
     """The hits in each of the request's sources, best first, and `notes` on them."""
     store = library.seen_by(work.caller.user)
     search = KnowledgeSearch(store, read_knowledge_query(request.query), library.models)
-    rankings = []
+    rankings, asked = [], read_who_and_when(request.query, library.now_ms())
     for source in SOURCES:
         if source in request.sources:
             work.check()
-            found = search.rank(source, request.where.get(source, ANYTHING))
+            found = search.rank_asked(source, request.where.get(source, ANYTHING), asked)
             rankings.append(sort_recent(found) if source in request.recent else found)
     notes += search.notes
     notes += list_limits(library.models, store, request.query)

@@ -16,6 +16,7 @@ from sonde.stores.knowledge.base import (
     RankedPiece,
     Source,
 )
+from sonde.stores.knowledge.rows import keep_newest
 from sonde.types import Scored
 
 
@@ -141,6 +142,15 @@ class SharedKnowledge:
                 piece = replace(found.piece, number=key)
                 located[key] = RankedPiece(_label(entry, self._stores[place][0]), piece)
         return located
+
+    def list_recent(self, source: Source, where: Conditions, limit: int) -> list[RankedPiece]:
+        """The newest of all stores, by spread keys."""
+        numbers = [
+            self._spread(found.piece.number, place)
+            for place, store in enumerate(self._list(where))
+            for found in store.list_recent(source, where, limit)
+        ]
+        return keep_newest(self.locate(source, numbers).values(), limit)
 
     def generation(self, source: Source) -> int:
         """Of the user's own store."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from sonde.embedding.base import DEEP_NAME, Embedder
 from sonde.errors import IndexBusy
 from sonde.runtime.jobs import Job, Jobs
+from sonde.runtime.power import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.knowledge.base import SOURCES, TITLE, KnowledgeStore, RankedPiece, Source
 from sonde.text.tongues import guess_language
@@ -36,6 +37,8 @@ class KnowledgeModels:
     """Opens the deep model in a process of its own; it calls what it is given while it works."""
     folder: Path | None = None
     """Where the lock of the process that embeds lies."""
+    find_pause: Callable[[], str] = find_pause
+    """Why work in the background waits; empty if it does not."""
     in_background: bool = False
     """Whether this process stays, so that it makes what is missing."""
 
@@ -154,7 +157,9 @@ def list_limits(models: KnowledgeModels, store: KnowledgeStore, question: str) -
     notes = []
     have, total = count_deep(models, store)
     if have < total:
-        notes.append(f"the deep model has read {have:,} of {total:,} texts so far")
+        paused = models.find_pause() if models.in_background else ""
+        waits = f"; it waits, because {paused}" if paused else ""
+        notes.append(f"the deep model has read {have:,} of {total:,} texts so far{waits}")
     language = guess_language(question)
     if models.deep and models.deep.name == DEEP_NAME and language not in ("", "English"):
         notes.append(

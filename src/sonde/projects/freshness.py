@@ -90,6 +90,8 @@ class IndexStatus:
     coverage: Mapping[str, tuple[int, int]]
     """Model -> chunks that have a vector of it, and chunks in all."""
     model_note: str = ""
+    paused: str = ""
+    """Why deep vectors are not being made just now; empty if they are, or none are missing."""
     plain_languages: Mapping[str, int] = field(default_factory=dict)
     """Languages chunked without a grammar -> number of files."""
     checks: Json = field(default_factory=dict)

@@ -48,6 +48,7 @@ from sonde.projects.update import (
     update_project,
 )
 from sonde.runtime.jobs import Job
+from sonde.runtime.power import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.database import translate_errors
 from sonde.stores.files import measure_folder, read_json
@@ -245,6 +246,7 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         following=following | {"strategy": following.get("strategy", project.settings.strategy)},
         coverage=coverage,
         model_note=model_mismatch_note(workspace, project),
+        paused=find_pause() if _is_refining(workspace, project) else "",
         plain_languages=dict(plain.most_common(PLAIN_LANGUAGES_SHOWN)),
         checks=describe_checks(project.folder),
         progress=progress,
@@ -257,6 +259,11 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         config_file=str(project.folder / "config.json"),
         warnings=tuple(project.settings.warnings),
     )
+
+
+def _is_refining(workspace: Workspace, project: Project) -> bool:
+    job = workspace.jobs.find(f"refine:{project.key}")
+    return bool(job and job.status == "running")
 
 
 def _explain_skipped(skipped: Mapping[str, str]) -> Mapping[str, str]:

@@ -52,31 +52,32 @@ def count_covered(share: float, count: int) -> float:
 class _Weights:
     """How one stage weighs evidence; fitted by `training/fit_knowledge.py` and rounded."""
 
-    words: tuple[float, float]
-    """Of `words` times `covered`, and times its square: the less of the question's words a source
+    words: float
+    """Of `words` times `covered` to the power of four: the less of the question's words a source
     knows, the less they say."""
     near: tuple[float, float]
     """Of the nearness by this stage's model, and that times `covered`."""
-    static: tuple[float, float]
-    """The same of the static model beside the deep one."""
+    static: float
+    """Of the static model beside the deep one, times the square of `covered`."""
     top: tuple[float, float, float, float, float, float]
     """How likely the best candidate is an answer: a constant, then per spread of nearness, for
     `covered`, their product, `words` where all is covered, and the lead before the second."""
 
 
 _WEIGHTS: Mapping[str, _Weights] = {
-    "words": _Weights((1.0, 3.0), (0.0, 0.0), (0.0, 0.0), (-5.0, 0.0, 1.0, 0.0, 3.0, 0.2)),
-    "static": _Weights((-2.2, 5.7), (1.8, -1.2), (0.0, 0.0), (-6.5, 1.1, 0.2, -0.5, 3.0, 0.15)),
-    "deep": _Weights((-1.1, 4.1), (3.9, -3.55), (0.1, 0.45), (-8.0, 2.25, 2.35, -1.7, 2.65, 0.45)),
+    "words": _Weights(3.7, (0.0, 0.0), 0.0, (-5.0, 0.0, 1.0, 0.0, 3.0, 0.2)),
+    "static": _Weights(3.7, (1.85, -1.75), 0.0, (-6.5, 1.1, 0.2, -0.5, 3.0, 0.15)),
+    "deep": _Weights(3.1, (4.1, -3.75), 0.55, (-8.0, 2.25, 2.35, -1.7, 2.65, 0.45)),
 }
 _MOST_LEAD = 3.0  # a larger lead says no more
-_ALL = 4  # the power of `covered` by which all words count far more than most of them
-NEAR_ENOUGH = 1.2
+_ALL = 4  # the power of `covered`: all words count far more than most of them
+NEAR_ENOUGH = 0.6
 """Spreads above unrelated texts from which a text without any of the words may be an answer: of the
 right ones in other words 19 of 20 are so near by the deep model, of unrelated ones one of nine."""
 LIKELY_ENOUGH = 0.02
-"""How likely the best of them must be, or none is shown; of those below it one in 150 is right."""
-_LEAST_LIKELY = 0.001  # of the others without any of the words, so that some follow the best
+"""Results that are less likely are left out of lists of several sources; one in 150 is right."""
+_LIKELY_BEST = 0.003  # how likely the best text without any of the words must be to be shown
+_LEAST_LIKELY = 0.0005  # and the others after it
 
 
 def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
@@ -97,7 +98,7 @@ def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
         if len(ranked) > 1:
             lead = best - ranked[1][0]
         level = _measure_level(candidates[at], lead)
-        shown = _squash(level) >= LIKELY_ENOUGH
+        shown = _squash(level) >= _LIKELY_BEST
         for score, at in ranked:
             likely = _squash(level + score - best)
             if candidates[at].words or (shown and likely >= _LEAST_LIKELY):
@@ -123,8 +124,15 @@ def _squash(level: float) -> float:
 
 def _rank(weights: _Weights, each: Evidence) -> float:
     """The order within one source; between sources it means nothing."""
-    covered, static = each.covered, each.static or 0.0
-    by_words = weights.words[0] * covered + weights.words[1] * covered**2
-    by_model = weights.near[0] + weights.near[1] * covered
-    beside = weights.static[0] + weights.static[1] * covered
-    return by_words * each.words + by_model * each.nearness + beside * static
+    return sum(_split(weights, each))
+
+
+def split_evidence(each: Evidence) -> tuple[float, float, float]:
+    """What words, the deepest model and the static one beside it add to the order in a source."""
+    return _split(_WEIGHTS[each.stage], each)
+
+
+def _split(weights: _Weights, each: Evidence) -> tuple[float, float, float]:
+    by_model = weights.near[0] + weights.near[1] * each.covered
+    beside = weights.static * each.covered**2 * (each.static or 0.0)
+    return weights.words * each.covered**_ALL * each.words, by_model * each.nearness, beside

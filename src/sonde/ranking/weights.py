@@ -81,17 +81,22 @@ DEEPENED = 1.5
 DEEP: Mapping[str, float] = {**CODE, "deep_rel": 3.4, "deep_mean": 0.7, "deep_many": 0.6}
 """Where the deeper model has seen every chunk: what it adds to weights fitted without it."""
 
-DOCS: Mapping[str, float] = {
-    "lexical_rel": 3.0,
-    "dense_rel": 2.1,
-    "told_lexical_rel": 3.0,
-    "told_dense_rel": 2.0,
+DOCS_NAMES: Mapping[str, float] = {
     "stem_f1": 0.5,
     "stem_f1_rel": 0.5,
     "stem_joined": 0.5,
     "stem_said": 0.5,
     "folder_precision": 0.3,
     "depth": -0.1,
+}
+"""What names of documents count, beside the evidence of `ranking/evidence.py`."""
+
+DOCS: Mapping[str, float] = {
+    "lexical_rel": 3.0,
+    "dense_rel": 2.1,
+    "told_lexical_rel": 3.0,
+    "told_dense_rel": 2.0,
+    **DOCS_NAMES,
 }
 
 DOCS_DEEP: Mapping[str, float] = {

@@ -8,14 +8,16 @@ weighed by: how much of the question they contain, and how near they are by the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sonde.embedding.base import Embedder
-from sonde.embedding.nearness import measure_nearness
-from sonde.ranking.evidence import Evidence, count_covered, weigh_best
+from sonde.embedding.nearness import find_nearness, measure_nearness
+from sonde.ranking.candidate import Candidate
+from sonde.ranking.evidence import Evidence, count_covered, split_evidence, weigh_best
 from sonde.ranking.question import Question
-from sonde.searching.search import QueryVectors
+from sonde.ranking.weights import DOCS_NAMES
+from sonde.searching.search import DeepVectors, QueryVector, QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.chunks.lexicon import weigh_term
 from sonde.text.words import index_terms
@@ -24,6 +26,7 @@ from sonde.types import Hit
 _CONSTANT, _SLOPE, _LEAST = -4.7, 1.1, 1e-6
 """From the score within a project to a likelihood: fitted on 70 questions on ten projects, each
 asked in all of them; the least keeps logarithms finite."""
+_HALF = 0.5  # of a question that the hits must hold in its words before their ranking counts
 _WEIGHED = 3  # hits, the best: the first may name what the second explains
 
 
@@ -37,12 +40,57 @@ def rate_hits(
     if not hits:
         return []
     weights = _weigh_terms(store, question)
-    best = max(weigh_best(_gather(store, weights, vectors, hit)) for hit in hits[:_WEIGHED])
+    gathered = [_gather(store, weights, vectors, hit) for hit in hits[:_WEIGHED]]
+    best = max(map(weigh_best, gathered))
     top = min(max(hits[0].score, _LEAST), 1 - _LEAST)
     # a file that defines the name, or is called so, ranks far above what is only near
     level = _CONSTANT + _SLOPE * math.log(top / (1 - top))
-    best = max(best, 1.0 / (1.0 + math.exp(-level)))
+    if max(each.covered for each in gathered) >= _HALF:
+        best = max(best, 1.0 / (1.0 + math.exp(-level)))
     return [replace(hit, score=best * min(hit.score / top, 1.0)) for hit in hits]
+
+
+def weigh_docs(search: Search, question: Question, files: Sequence[Candidate]) -> bool:
+    """Weigh documents by the evidence that knowledge is weighed by, beside what their names say.
+
+    Returns whether it could; not without vectors of a model whose similarities are known.
+    """
+    weights = _weigh_terms(search.store, question)
+    best = sorted(files, key=lambda file: -file.features["lexical_rel"])[:_WEIGHED]
+    covered = max((_cover(weights, _join_words(file)) for file in best), default=0.0)
+    rows = []
+    for file in files:
+        static = _find_nearest(search.probe, file.scores["dense"])
+        deep = _find_nearest(search.deep, file.scores["deep"])
+        if static is None and deep is None:
+            return False
+        rows.append(Evidence(file.features["lexical_rel"], covered, static, deep))
+    for file, evidence in zip(files, rows, strict=True):
+        words, meaning, beside = split_evidence(evidence)
+        names = {name: weight * file.features.get(name, 0.0) for name, weight in DOCS_NAMES.items()}
+        file.parts = {"lexical_rel": words, "dense_rel": beside, **names}
+        file.parts["dense_rel" if evidence.deep is None else "deep_rel"] = meaning
+    return True
+
+
+def _find_nearest(
+    model: QueryVector | DeepVectors | None, scores: Mapping[int, float]
+) -> float | None:
+    return find_nearness(model.model, max(scores.values())) if model and scores else None
+
+
+def _join_words(file: Candidate) -> str:
+    lexical = file.scores["lexical"]
+    best = max(lexical, key=lambda id_: lexical[id_], default=None)
+    chunk = file.chunks.get(best) if best is not None else None
+    return f"{file.state.path} {chunk.header} {chunk.text}" if chunk else file.state.path
+
+
+def _cover(weights: dict[str, float], text: str) -> float:
+    """How much of a question a text holds in its words."""
+    held, total = frozenset(index_terms(text)), sum(weights.values())
+    share = sum(weight for term, weight in weights.items() if term in held) / total if total else 0
+    return count_covered(share, len(weights))
 
 
 def _weigh_terms(store: ChunkStore | None, question: Question) -> dict[str, float]:
@@ -55,11 +103,7 @@ def _weigh_terms(store: ChunkStore | None, question: Question) -> dict[str, floa
 def _gather(
     store: ChunkStore | None, weights: dict[str, float], vectors: QueryVectors, hit: Hit
 ) -> Evidence:
-    held = frozenset(index_terms(f"{hit.path} {hit.symbol} {hit.text}"))
-    total = sum(weights.values())
-    covered = sum(weight for term, weight in weights.items() if term in held)
-    share = covered / total if total else 0.0
-    known = count_covered(share, len(weights))
+    known = _cover(weights, f"{hit.path} {hit.symbol} {hit.text}")
     if store is None:
         return Evidence(1.0, known)
     lines = store.chunk_lines([hit.path]).get(hit.path, [])

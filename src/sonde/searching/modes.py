@@ -18,6 +18,7 @@ from sonde.ranking.passages import FILES, Group
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_share, choose_weights
+from sonde.searching.likelihood import weigh_docs
 from sonde.searching.passages import deepen_passages, group_passages
 from sonde.searching.search import QueryVector, Search, defines_name, gather_evidence
 from sonde.types import Chunk, Scored, Span, Symbol
@@ -193,7 +194,9 @@ def weigh_files(search: Search, question: Question) -> list[Candidate]:
     """Every candidate file with its score, best first."""
     files = gather_evidence(search, question)
     is_report = question.report is not None
-    for file in files:
+    is_prose = bool(files) and files[0].state.kind == "docs" and not search.of_views
+    is_weighed = is_prose and not is_report and weigh_docs(search, question, files)
+    for file in () if is_weighed else files:
         is_deep = "deep_rel" in file.features
         weights = choose_weights(file.state.kind, is_report=is_report, is_deep=is_deep)
         file.parts = {name: weights.get(name, 0.0) * value for name, value in file.features.items()}

@@ -197,6 +197,9 @@ class KnowledgeStore(Protocol):
     def forget_models(self, source: Source, kept: Collection[str]) -> None:
         """Drop the vectors of all models but these."""
 
+    def list_recent(self, source: Source, where: Conditions, limit: int) -> list[RankedPiece]:
+        """The newest pieces that fulfil the conditions, titles left out."""
+
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         """Pieces by their keys, each with the head of its entry; missing ones are left out."""
 

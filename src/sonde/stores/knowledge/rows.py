@@ -8,7 +8,7 @@ import re
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -119,6 +119,9 @@ def fold_tags(tags: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(pack_text(fold_text(tag.lstrip("#"))) for tag in tags))
 
 
+_CREATED = "coalesce(p.created_at, e.created_at)"  # a message is as old as it is, not its chat
+
+
 def spell_conditions(
     where: Conditions, any_of: str, same_sender: str, pack: Callable[[Any], Any]
 ) -> tuple[list[str], list[Any]]:
@@ -126,8 +129,8 @@ def spell_conditions(
     kinds, fields = [kind.casefold() for kind in where.media_types], list(where.fields)
     rows = (
         (bool(kinds), any_of.format("e.media_type"), pack(kinds)),
-        (where.since is not None, "e.created_at >= ?", where.since),
-        (where.until is not None, "e.created_at <= ?", where.until),
+        (where.since is not None, f"{_CREATED} >= ?", where.since),
+        (where.until is not None, f"{_CREATED} <= ?", where.until),
         (bool(fields), any_of.format("p.field"), pack(fields)),
         (bool(where.sender), same_sender, pack(where.sender)),
         (bool(where.character), "e.character = ?", pack(where.character)),
@@ -145,6 +148,18 @@ def read_ranked(source: Source, row: Sequence[Any]) -> RankedPiece:
     """A piece and the head of its entry, out of `PIECES` and `HEADS`."""
     width = PIECES.count(",") + 1
     return RankedPiece(read_entry_head(source, row[width:]), Piece(*row[:width]))
+
+
+MOST_LISTED = 2_000  # newest pieces looked at where they are only listed
+
+
+def keep_newest(found: Iterable[RankedPiece], limit: int) -> list[RankedPiece]:
+    """The newest of these by their own time, else their entry's; titles are left out."""
+    said = [each for each in found if each.piece.field != TITLE]
+    said.sort(
+        key=lambda each: (-(each.piece.created_at or each.entry.created_at), each.piece.place)
+    )
+    return said[:limit]
 
 
 Select = Callable[..., list[list[Any]]]

@@ -43,6 +43,7 @@ from sonde.stores.knowledge.base import (
 from sonde.stores.knowledge.rows import (
     HEAD,
     HEADS,
+    MOST_LISTED,
     PIECE,
     PIECES,
     EntryReader,
@@ -50,6 +51,7 @@ from sonde.stores.knowledge.rows import (
     Tally,
     find_number,
     fold_tags,
+    keep_newest,
     list_head,
     list_piece,
     list_stored,
@@ -61,6 +63,7 @@ from sonde.stores.knowledge.sqlite_index import (
     SqliteWords,
     count_words,
     read_generation,
+    select_allowed,
 )
 from sonde.stores.knowledge.sqlite_vectors import VECTOR_MODELS, VECTOR_TABLES, PieceVectors
 from sonde.stores.knowledge.words import rank_words, weigh_words
@@ -289,6 +292,11 @@ class SqliteKnowledge(EntryReader):
                 _advance(connection, source)
             for file in files:
                 file.delete()
+
+    def list_recent(self, source: Source, where: Conditions, limit: int) -> list[RankedPiece]:
+        with self._of[source].read() as connection:
+            numbers = select_allowed(connection, source, where).tolist()
+        return keep_newest(self.locate(source, sorted(numbers)[-MOST_LISTED:]).values(), limit)
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         query = (

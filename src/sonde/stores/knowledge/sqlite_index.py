@@ -49,7 +49,8 @@ def sqlite_condition(source: Source, where: Conditions) -> tuple[str, list[Value
     def pack(value: str | list[str]) -> Value:
         return bind_text(value) if isinstance(value, str) else json.dumps(value)
 
-    any_of, same_sender = "{} IN (SELECT value FROM json_each(?))", "p.sender = ? COLLATE NOCASE"
+    any_of = "{} IN (SELECT value FROM json_each(?))"
+    same_sender = "instr(lower(p.sender) || ' ', lower(?) || ' ') = 1"  # by first name, too
     parts, values = spell_conditions(where, any_of, same_sender, pack)
     tags = fold_tags(where.tags)
     parts += [f"e.number IN (SELECT item FROM {source}_tags WHERE tag = ?)"] * len(tags)

@@ -130,6 +130,7 @@ def show_index_status(status: IndexStatus) -> StatusAnswer:
             progress["total"] = status.progress.total
     extras: Json = {
         "otherModel": status.model_note,
+        "deepVectorsWait": status.paused,
         "withoutGrammar": dict(status.plain_languages),
         "integrity": status.checks,
         "progress": progress,

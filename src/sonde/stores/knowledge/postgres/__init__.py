@@ -21,7 +21,12 @@ from sonde.stores.knowledge.base import (
     Source,
 )
 from sonde.stores.knowledge.postgres.database import PostgresDatabase
-from sonde.stores.knowledge.postgres.retrieval import POSTINGS, OwnerVectors, PostgresWords
+from sonde.stores.knowledge.postgres.retrieval import (
+    POSTINGS,
+    OwnerVectors,
+    PostgresWords,
+    select_pieces,
+)
 from sonde.stores.knowledge.postgres.writing import (
     Owner,
     advance,
@@ -33,9 +38,11 @@ from sonde.stores.knowledge.postgres.writing import (
 )
 from sonde.stores.knowledge.rows import (
     HEADS,
+    MOST_LISTED,
     PIECES,
     EntryReader,
     Select,
+    keep_newest,
     pack_text,
     read_ranked,
     unpack_text,
@@ -151,6 +158,11 @@ class PostgresKnowledge(EntryReader):
         with self._database.transact(self._owner) as cursor:
             if self._vectors[source].forget(cursor, kept):
                 advance(cursor, self._owner, source)
+
+    def list_recent(self, source: Source, where: Conditions, limit: int) -> list[RankedPiece]:
+        with self._read() as cursor:
+            numbers = select_pieces(cursor, self._owner, source, where).tolist()
+        return keep_newest(self.locate(source, sorted(numbers)[-MOST_LISTED:]).values(), limit)
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         query = (

@@ -53,13 +53,16 @@ def quote_term(owner: int, term: str) -> str:
     return f"'{owner}/" + term.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
+_SAME_SENDER = "starts_with(lower(p.sender) || ' ', lower(?) || ' ')"  # by first name, too
+
+
 def postgres_condition(where: Conditions) -> tuple[str, list[Any]]:
     """The conditions as SQL on a piece p and its entry e, with their values; may be empty."""
 
     def pack(value: str | list[str]) -> str | list[str]:
         return pack_text(value) if isinstance(value, str) else list(map(pack_text, value))
 
-    parts, values = spell_conditions(where, "{} = ANY(?)", "lower(p.sender) = lower(?)", pack)
+    parts, values = spell_conditions(where, "{} = ANY(?)", _SAME_SENDER, pack)
     if where.tags:
         parts, values = [*parts, "e.folded_tags @> ?"], [*values, fold_tags(where.tags)]
     return "".join(f" AND {part}" for part in parts).replace("?", "%s"), values

@@ -1,0 +1,55 @@
+"""Whether this machine has power and time to spare for work that nobody waits for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ON_BATTERY = "the machine runs on battery power"
+BUSY = "the machine is busy"
+_SUPPLIES = Path("/sys/class/power_supply")  # where Linux lists batteries and mains
+_BUSY_LOAD = 1.5  # programs that want to run, per core, over the last minute
+_ON_MAINS = 1  # of Windows' ACLineStatus; 255 is unknown
+
+
+def find_pause(
+    supplies: Path = _SUPPLIES,
+    read_load: Callable[[], tuple[float, float, float]] | None = None,
+    cores: int | None = None,
+) -> str:
+    """Why background work should wait, in words for a status; empty if it need not."""
+    if _is_discharging(supplies):
+        return ON_BATTERY
+    read = read_load or getattr(os, "getloadavg", None)
+    if read and read()[0] / (cores or os.cpu_count() or 1) > _BUSY_LOAD:
+        return BUSY
+    return ""
+
+
+def _is_discharging(supplies: Path) -> bool:
+    """Whether a battery of the machine itself gives the power; unknown counts as no."""
+    if sys.platform == "win32":
+        return _read_line_status() not in (_ON_MAINS, 255)
+    try:
+        found = [path for path in supplies.iterdir() if _read(path / "type") == "Battery"]
+    except OSError:
+        return False
+    own = [path for path in found if _read(path / "scope") != "Device"]  # a mouse has one, too
+    return any(_read(path / "status") == "Discharging" for path in own)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _read_line_status() -> int:
+    import ctypes
+
+    status = (ctypes.c_ubyte * 12)()  # SYSTEM_POWER_STATUS; ACLineStatus is its first byte
+    kernel = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
+    return int(status[0]) if kernel.GetSystemPowerStatus(ctypes.byref(status)) else _ON_MAINS
