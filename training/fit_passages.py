@@ -41,18 +41,22 @@ from sonde.searching.search import QueryVector, Search
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import Filter
 
-NAMES = list(PASSAGE_FEATURES)
+NAMES = [*PASSAGE_FEATURES, "file_score"]
+"""What the file's score counts beside them says how much the passage's share should be."""
 EVIDENCE = [
     at for at, name in enumerate(NAMES)
-    if name.endswith(("_lexical", "_dense", "_rel", "_f1", "_precision", "_recall", "_named"))
-    or name in ("is_spelled", "is_qualified")
+    if name.endswith(("_lexical", "_dense", "_rel", "_f1", "_precision", "_named", "_score"))
+    or name in ("is_spelled", "is_qualified", "says_all")
 ]  # fmt: skip
+REPEATED = 0.35
+"""What a documented function counts: few questions repeat its documentation word for word."""
 GROUPS = {"name": "name", "scoped": "name", "documented": "words", "undocumented": "words"}
 FOLDS, STRENGTH, STEPS, PASSAGES = 4, 8.0, 250, 100
 KINDS = {"function", "method", "class", "struct", "interface", "trait", "func", "type", "enum"}
 TESTS = re.compile(
     r"(^|/)(tests?|specs?|examples?|docs?|vendor|bench\w*)(/|$)|[._-]?(test|spec)s?\.\w+$"
 )
+DOCSTRING = re.compile(r'\s*[rR]?("""|\'\'\')(.*)$')
 COMMENT = re.compile(r"^\s*(?:///?!?|\*+/?|/\*\*?|#+|--+\|?|;;+|%+)\s?")
 SHORTEST_SENTENCE, SHORTEST_NAME = 30, 6
 
@@ -89,12 +93,23 @@ def read_tags(folder: Path) -> list[Tag]:
 
 
 def find_documentation(lines: list[str], tag: Tag) -> tuple[range, str]:
-    """The comment lines right above a definition, and their first sentence."""
+    """The lines of a definition's documentation, and its first sentence."""
     end = tag["line"] - 1
     start = end
     while start and COMMENT.match(lines[start - 1]):
         start -= 1
-    text = " ".join(COMMENT.sub("", line).strip() for line in lines[start:end])
+    kept = [COMMENT.sub("", line) for line in lines[start:end]]
+    if tag["path"].endswith(".py"):
+        body = range(tag["line"], tag["end"])
+        first = next((at for at in body if lines[at - 1].rstrip().endswith(":")), tag["end"])
+        opened = DOCSTRING.match(lines[first]) if first < tag["end"] else None
+        quote = opened[1] if opened else ""
+        closed = (at for at in range(first, tag["end"]) if lines[at].rstrip().endswith(quote))
+        start = first
+        end = next((at for at in closed if at > first or lines[at].count(quote) > 1), first - 1) + 1
+        end = end if opened else start
+        kept = [line.replace(quote, "") for line in lines[start:end]]
+    text = " ".join(line.strip() for line in kept)
     return range(start, end), re.split(r"(?<=[.!?])\s", text.strip())[0].strip(" .")
 
 
@@ -137,6 +152,8 @@ def ask(store: SqliteChunkStore, static: Embedder, repository: str, asked: Quest
     probe = QueryVector(static.name, vector, None, lambda texts: static.embed(texts, "passage"))
     search = Search(store, Filter(), 20, probe)
     found = gather_passages(search, question, weigh_files(search, question), PASSAGES)
+    for one in found:
+        one.features["file_score"] = one.file.score
     features = np.array([[one.features.get(name, 0.0) for name in NAMES] for one in found])
     right = np.array([answers(one, tag) for one in found], bool)
     paths = [one.file.state.path for one in found]
@@ -160,13 +177,16 @@ def fit(rows: list[Asked], *, free: bool) -> np.ndarray:
     matrix /= scale
     target = np.concatenate([row.right / row.right.sum() for row in rows])
     sizes = np.array([len(row.right) for row in rows])
+    counts = np.repeat([REPEATED if row.kind == "documented" else 1.0 for row in rows], sizes)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     weights, momentum = np.zeros(len(NAMES)), np.zeros(len(NAMES))
     for step in range(STEPS):
         scores = matrix @ weights
         p = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), sizes))
         p /= np.repeat(np.add.reduceat(p, starts), sizes)
-        momentum = 0.9 * momentum + (matrix.T @ (p - target) + STRENGTH * weights) / len(rows)
+        momentum = 0.9 * momentum + (matrix.T @ ((p - target) * counts) + STRENGTH * weights) / len(
+            rows
+        )
         weights -= (0.3 if step < STEPS * 3 // 4 else 0.1) * momentum
         if not free:
             weights[EVIDENCE] = np.maximum(weights[EVIDENCE], 0.0)

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,7 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
 from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import find_config, load_metadata, project_folder
-from sonde.stores.users import USER_NAME, load_signing_key
+from sonde.stores.users import USER_NAME, Users, load_signing_key
 from sonde.text.globs import match_any
 from sonde.types import Findings, Kind, Progress, Skipped
 
@@ -115,7 +115,7 @@ def build_app(
     for path in (settings.home, *map(Path, filter(None, (own.token_file, own.jwt_keys)))):
         close_off(_expand_home(str(path)))
     grounds = open_grounds(settings.home, start, settings.file_roots)
-    library = _open_library(settings, workspace, partial(grounds.users.list_given, "knowledge"))
+    library = _open_library(settings, workspace, grounds.users)
     return App(workspace, _open_disk(settings, workspace), library, grounds)
 
 
@@ -316,16 +316,15 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
     return SqliteChunkStore(folder, kind)
 
 
-def _open_library(
-    settings: Settings, workspace: Workspace, list_shared: Callable[[str], Sequence[str]]
-) -> Library:
+def _open_library(settings: Settings, workspace: Workspace, users: Users) -> Library:
     models = KnowledgeModels(
         workspace.static, workspace.deep, workspace.background_deep, settings.home / "knowledge",
         in_background=workspace.stays,
     )  # fmt: skip
     make = partial(
         Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,
-        models=models, max_tokens=workspace.max_tokens, list_shared=list_shared,
+        models=models, max_tokens=workspace.max_tokens,
+        list_shared=partial(users.list_given, "knowledge"),
     )  # fmt: skip
     if settings.knowledge_store == "sqlite":
         return make(open_store=partial(_open_knowledge, settings.home))

@@ -50,3 +50,16 @@ def test_broken_sources_are_parsed_nearly_always() -> None:
     )
     for cut in range(len(whole)):
         assert parse_tree("kotlin", (whole[:cut] + "#\n" + whole[cut:]).encode()) is not None
+
+
+def test_halves_of_pairs_do_not_crash_the_parser() -> None:
+    """A source that is given up in the middle of them, in a process of its own: it would end it."""
+    unit = "a);`\U0001f642{\u6f22<}[}\xdf.>`:,aa\x0c\n\ud800'\x0c\r\ud800]e\r:)"
+    code = (
+        "from sonde.chunking.parse import parse_source\n"
+        f"text = {unit!a} * 124\n"
+        "parsed = parse_source('a.lua', text, kind='code')\n"
+        "assert ''.join(chunk.text for chunk in parsed.chunks) == text\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -101,6 +101,8 @@ def test_what_is_a_condition_and_what_is_text(text, conditions, left):
         ("file:src/ x", "src/a.py", "code", True),
         ("file:web/ x", "src/web/a.py", "code", True),
         ("file:web/ x", "src/webs/a.py", "code", False),
+        ("file:/web/ x", "src/web/a.py", "code", False),
+        ("file:/src/w x", "src/web/a.py", "code", True),
         ("file:cart x", "src/shop/Cart.py", "code", True),
         ("file:*.toml x", "a/b/pyproject.toml", "code", True),
         ("kind:config x", "a/b/pyproject.toml", "code", True),

@@ -83,7 +83,7 @@ def test_words_are_marked_and_expressions_exactly(site):
 def test_pages_follow_each_other_by_cursor_and_none_repeats(site):
     seen: list[str] = []
     address = "/?" + urlencode({"q": r"def discount_\d+", "tab": "lines"})
-    for _ in range(5):
+    for _ in range(10):
         page = open_page(site[0], address)
         rows = {link for link in page.links if link.startswith("/view")}
         assert rows

@@ -15,6 +15,7 @@ from sonde.web.pages.html import STATIC
 
 from .conftest import CHROMIUM, Server
 from .site import SONDE, make_site, serve_site
+from .test_browser import axe, check  # noqa: F401 - a fixture
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on this machine")
@@ -183,6 +184,21 @@ def test_nothing_found_says_what_to_take_back(visit):
     assert "Nothing found" in page.locator(".note").inner_text()
     page.locator(".note a", has_text="lang:haskell").click()
     page.locator("a.open", has_text="src/stock.py").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_any_state(visit, axe, scheme):  # noqa: F811
+    page = visit("/?q=stock+shelf+lang:python", color_scheme=scheme, bypass_csp=True)
+    page.locator(".file-group details summary").first.click()
+    assert check(page, axe) == [], "a facet is chosen, a file unfolded"
+    page.goto("/?q=stock+lang:haskell")
+    assert check(page, axe) == [], "nothing found"
+    page.goto("/?tab=lines&q=def+stock_")
+    assert check(page, axe) == [], "lines"
+    page.locator("#q").fill("stock lang:py")
+    page.locator("#completions li").first.wait_for()
+    page.keyboard.press("ArrowDown")
+    assert check(page, axe) == [], "completions"
 
 
 def test_nothing_moves_while_a_page_is_laid_out(visit):

@@ -79,6 +79,9 @@ def add_files(root: Path) -> None:
     (root / "peas.pdf").write_bytes(make_pdf("Prices of peas"))
     (root / "README.md").write_text(README)
     (root / "logo.png").write_bytes(PICTURE)
+    for number in ("07", "08"):
+        with (root / "src" / f"rule_{number}.py").open("a") as file:
+            file.write("def same_name():\n    return 1\n")
     (root / "drawing.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><script/></svg>')
     (root / "src" / "shop.py").write_text(
         "from src.cart import total_price\n\n\nclass Shop:\n    def sell(self, items):\n"
@@ -236,6 +239,10 @@ def test_a_name_leads_to_its_definitions_and_uses(site):
     places = [link for link in page.links if "/view" in link]
     assert any("cart.py" in link and link.endswith("#L4") for link in places)
     assert sum("shop.py" in link for link in places) == 2
+    for here in ("src/rule_07.py", "src/rule_08.py"):
+        page = read_page(site[0], "/names", name="same_name", path=here)
+        first = next(link for link in page.links if link.startswith("/view"))
+        assert urlencode({"path": here}) in first, "the file one is in comes first"
     assert "Nothing is called nonsense" in read_page(site[0], "/names", name="nonsense").text
 
 

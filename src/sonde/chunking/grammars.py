@@ -90,6 +90,8 @@ _DIRECTIVES = re.compile(
 _MASKS = {"c": _MACROS, "cpp": _MACROS, "csharp": _DIRECTIVES}
 """What a grammar cannot read: macros that stand for syntax, and directives that cut it."""
 _NOT_BREAKS = re.compile(rb"[^\r\n]")
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+"""Half of a pair, as texts of Windows and JSON hold it. No other bytes of a text are no UTF-8."""
 
 
 def _mask(data: bytes, pattern: re.Pattern[bytes]) -> bytes:
@@ -133,6 +135,7 @@ def _parse(grammar: str, data: bytes) -> Tree | None:
     if not is_written(data) or _repeats(data):
         return None
     require_memory(_BASE_MEMORY + _MEMORY_PER_BYTE * len(data))
+    data = _SURROGATE.sub(b"???", data)  # what is no UTF-8 is read again, and crashes at the limit
     left = _MAX_READS * (len(data) // _READ_BYTES + _MAX_READS)
 
     def read(offset: int, _: object) -> bytes:

@@ -122,7 +122,7 @@ class Project:
         self.shown: Counter[str] = Counter()
         """How often searches showed each file."""
         self._open_store = open_store
-        self._clock = clock
+        self.now = clock
         self._guard = threading.Lock()
         self._stores: dict[Kind, ChunkStore] = {}
         self._identity: Identity = {}
@@ -173,41 +173,39 @@ class Project:
         """Whether an index was begun; it may still be growing."""
         return (self.folder / "metadata.json").exists()
 
-    def now(self) -> float:
-        """The time by its clock, which only measures durations."""
-        return self._clock()
+    # what is remembered of its use
 
     def note_search(self) -> None:
         """Note that it was searched just now."""
-        self.last_search = self._clock()
+        self.last_search = self.now()
 
     def seconds_since_search(self) -> float:
         """How long ago it was last searched; infinite if never."""
-        return self._clock() - self.last_search
+        return self.now() - self.last_search
 
     def note_warm(self) -> None:
         """Note that what a search needs was loaded just now."""
-        self._last_warm = self._clock()
+        self._last_warm = self.now()
 
     def seconds_idle(self) -> float:
         """How long ago it was last searched, or made ready for that."""
-        return self._clock() - max(self.last_search, self._last_warm)
+        return self.now() - max(self.last_search, self._last_warm)
 
     def mark_fresh(self, seconds: float) -> None:
         """Let the index count as fresh for a while after a full comparison."""
-        self._fresh_until = self._clock() + seconds
+        self._fresh_until = self.now() + seconds
 
     def is_fresh(self) -> bool:
         """Whether a search need not compare the files first."""
-        return self._clock() < self._fresh_until
+        return self.now() < self._fresh_until
 
     def defer_records(self, seconds: float) -> None:
         """Let a while pass before the records of the index are written again."""
-        self._record_after = self._clock() + seconds
+        self._record_after = self.now() + seconds
 
     def are_records_due(self) -> bool:
         """Whether the records may be written again."""
-        return self._clock() >= self._record_after
+        return self.now() >= self._record_after
 
     def start_following(self, start: Callable[[], Following]) -> None:
         """Start following, unless it is followed already."""
@@ -262,7 +260,7 @@ class Project:
         self.close()
         if not broken:
             # another process may have repaired it; if it happens again, none has
-            before, self._proved_whole_at = self._proved_whole_at, self._clock()
+            before, self._proved_whole_at = self._proved_whole_at, self.now()
             if self._proved_whole_at - before > _SECOND_SUSPICION_S:
                 return
         stems = tuple(f"{_STEMS[kind]}." for kind in broken or _STEMS)

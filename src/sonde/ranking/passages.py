@@ -19,20 +19,24 @@ from sonde.types import Chunk, Span, Symbol
 PASSAGE_FEATURES: Mapping[str, str] = {
     "chunk_lexical": "the best of its chunks by words, against the best of all",
     "chunk_dense": "the best of its chunks by meaning",
-    "chunk_deep": "the same by the deeper model",
+    "own_deep": "its beginning by the deeper model, above the least of the passages compared",
     "code_lexical": "share of the question's words, rare ones counting more, that its code holds",
-    "own_dense": "similarity of its own text by the static model",
-    "own_dense_rel": "that, against the best of all",
+    "says_all": "its text holds nearly all of the question's words",
+    "own_dense_rel": "similarity of its own text by the static model, against the best of all",
+    "code_dense": "similarity of its code, without comments",
+    "name_dense": "similarity of its name",
     "opening_lexical": "share of the question's words that its opening lines hold",
     "name_f1": "words of its name against those of the question",
     "name_precision": "share of its name's words that the question says",
-    "name_recall": "share of the question's words that its name says",
     "is_named": "the question spells its name, in whatever letter case",
     "is_spelled": "the question spells its name exactly",
     "is_qualified": "the question names it together with the definition around it",
     "scope_named": "share of the question's qualifiers that its scopes, file or folders bear",
     "is_type": "a class, struct, interface or module",
     "is_value": "a constant, field or variable",
+    "is_function": "a function or method",
+    "is_declaration": "declared here and defined elsewhere",
+    "is_documented": "has comments",
     "in_test": "in a test",
     "is_rest": "no definition: what stands between them",
     "has_members": "other definitions lie inside it",
@@ -45,11 +49,12 @@ PASSAGE_FEATURES: Mapping[str, str] = {
 FILES = 15
 """Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
 _OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
+_NEARLY_ALL = 0.95  # of the weight of the question's words: one common word may be missing
 _MOST_MEMBERS = 60  # of a type whose names say what it is about
 _COMMENT = re.compile(
-    r'"""(?:[^"]|"(?!""))*"""'
+    r'("""(?:[^"]|"(?!""))*"""'
     r"|/\*(?:[^*]|\*(?!/))*\*/"
-    r"|^[ \t]*(?://|#(?!\w)|--|;|%|\*).*$",
+    r"|^[ \t]*(?://|#(?!\w)|--|;|%|\*).*$)",
     re.MULTILINE,
 )
 _START_LINE = attrgetter("start_line")
@@ -75,6 +80,8 @@ class Passage:
     """Lines before its first member; 0 where there is none."""
     text: str = ""
     """All of it; of a large one that has members, what stands before the first."""
+    code: str = ""
+    """The beginning of the text without its comments."""
     start_byte: int = 0
     parts: dict[str, float] = field(default_factory=dict)
     """What each feature adds to the score: its value times its weight."""
@@ -133,11 +140,13 @@ class Group:
     """A file and its passages, best first."""
 
     file: Candidate
-    passages: Sequence[Passage]
+    passages: list[Passage]
 
-    def score(self, share: float) -> float:
-        """The file's score, and its best passage's as far as it counts."""
-        return self.file.score + share * self.passages[0].score
+    def score(self, share: float, at: int = 0) -> float:
+        """The file's score and its best passage's, as far as that counts; another passage has
+        less by all that it lacks."""
+        best = self.passages[0].score
+        return self.file.score + share * best - (best - self.passages[at].score)
 
     def why(self, one: Passage, share: float) -> tuple[tuple[str, float], ...]:
         """What made one of them rank, strongest first: the file's parts and its own."""
@@ -199,8 +208,7 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
         if symbol is None:
             row["is_rest"] = 1.0
             continue
-        if symbol.kind in ("type", "value"):
-            row[f"is_{symbol.kind}"] = 1.0
+        row[f"is_{symbol.kind}"] = 1.0
         if one.members:
             row["has_members"] = 1.0
         row["nesting"] = float(symbol.name.count("."))
@@ -212,9 +220,9 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
 def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
     scope, _, last = name.rpartition(".")
     folded, words = list_name_words(name)
-    precision, recall, f1 = overlap_of(question.matches, words)
+    precision, _, f1 = overlap_of(question.matches, words)
     if f1:
-        row["name_precision"], row["name_recall"], row["name_f1"] = precision, recall, f1
+        row["name_precision"], row["name_f1"] = precision, f1
     if folded in question.names and question.matches.may_match(name):
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)
@@ -244,14 +252,17 @@ class TermCoverage:
         }
         self._sum = sum(self._weights.values()) or 1.0
 
-    def rate(self, text: str) -> float:
-        """The share of the terms' weight that the text holds."""
+    def find(self, text: str) -> Collection[str]:
+        """The terms that a text holds."""
         folded = text.lower().replace("_", "")
         # in ASCII a term is a piece of the text: cheap to exclude
         if text.isascii() and not any(term in folded for term in self._weights):
-            return 0.0
-        held = self._weights.keys() & set(index_terms(text))
-        return sum(self._weights[term] for term in held) / self._sum
+            return ()
+        return self._weights.keys() & set(index_terms(text))
+
+    def rate(self, held: Collection[str]) -> float:
+        """The share of the terms' weight that these of them have."""
+        return sum([weight for term, weight in self._weights.items() if term in held]) / self._sum
 
 
 def measure_texts(
@@ -260,17 +271,17 @@ def measure_texts(
     """The features of words, for passages that have their text."""
     for one in passages:
         row, lines = one.features, one.text.split("\n")
-        row["code_lexical"] = asked.rate(_COMMENT.sub(" ", one.text[:_OWN_CHARS]))
+        own = one.text[:_OWN_CHARS]
+        pieces = _COMMENT.split(own)  # code and comments by turns
+        one.code, comments = " ".join(pieces[::2]), pieces[1::2]
+        held = asked.find(one.code)
+        row["code_lexical"] = asked.rate(held)
+        if comments:
+            row["is_documented"] = 1.0
+            held = {*held, *asked.find(" ".join(comments))}
+        row["says_all"] = float(asked.rate(held) > _NEARLY_ALL)
         first = one.line - one.start_line
-        row["opening_lexical"] = asked.rate("\n".join(lines[first : first + _OPENING_LINES]))
+        opening = "\n".join(lines[first : first + _OPENING_LINES])
+        row["opening_lexical"] = asked.rate(asked.find(opening))
         if reported:
-            row["told_lexical"] = reported.rate(one.text[:_OWN_CHARS])
-
-
-def compare_passages(passages: Sequence[Passage]) -> None:
-    """The feature of each passage against the best of all."""
-    most = max((one.features.get("own_dense", 0.0) for one in passages), default=0.0)
-    for one in passages:
-        one.features["own_dense_rel"] = (
-            one.features.get("own_dense", 0.0) / most if most > 0 else 0.0
-        )
+            row["told_lexical"] = reported.rate(reported.find(own))

@@ -34,9 +34,9 @@ _VERSION = re.compile(
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _INDENTED = re.compile(r"(?: {4}|\t|>>> |\.\.\. |\$ |In \[)")
 _SPAN = re.compile(r"`+([^`\n]{1,200})`+")
+QUOTED_FRAME = re.compile(r'\bFile "([^"\n]{1,400})", line (\d{1,7})')  # Python
 _FRAME = re.compile(
-    r"File \"([^\"\n]{1,400})\", line \d+"  # Python
-    r"|\bat [^\n(]{0,200}\(([^\s():]{1,400}):\d+"  # JavaScript, Java, C#
+    QUOTED_FRAME.pattern + r"|\bat [^\n(]{0,200}\(([^\s():]{1,400}):\d+"  # JavaScript, Java, C#
     r"|^[ \t]{0,40}(?:(?:at|from|in|-->|#\d+) )?[ \t]{0,8}([\w./\\@+-]{1,200}\.\w{1,6}):\d+",
     re.MULTILINE,
 )
@@ -213,6 +213,26 @@ STOP_WORDS = frozenset(
     "it its me my of on or that the their them then there these this to use used uses using via "
     "was we what when where which who why will with within work works would you your".split()
 )
+_ACTIONS = frozenset(
+    """
+accept add adjust allocate append apply assert assign attach begin bind block build calculate call
+cancel check choose clean clear clone close collect combine compare compile complete compute
+configure connect consume convert copy count create decode decrement define delete deserialize
+destroy detach detect determine disable discard dispatch display divide download draw drop emit
+enable encode ensure escape evaluate examine execute expand export extract fetch fill filter find
+finish flush forward free generate get give handle hash ignore import increment indicate
+initialize insert inspect install invoke join keep launch list listen load locate log look lookup
+make map mark match merge modify move multiply normalize notify obtain open override parse pass
+perform pop prepare prepend print process produce provide push put raise read receive record
+reduce refresh register release reload remove rename render repeat replace report reset resolve
+restore resume retrieve return reverse rewrite run save scan schedule search select send serialize
+set show skip sort specify split start stop store strip submit subscribe swap take test throw
+transform translate trigger trim truncate try unregister unwrap update upload validate verify
+visit wait walk wrap write yield
+""".split()
+)
+"""Verbs with which programmers say what a function does."""
+_SHORTEST_ACTION = 4  # words: `parse url` names a topic as well
 _LINK = re.compile(r"\.|::|->|#")
 _LONGEST_JOIN = 4  # words that may be written together in a name
 _MOST_WORDS = 64  # a pasted stack trace is cut to its first distinct words for comparing with names
@@ -240,6 +260,8 @@ class Question:
     """The whole query is one identifier."""
     is_code: bool
     """It is spelled as only code is: `cookie_jar`, `Client.send`, not `cookie`."""
+    is_action: bool
+    """It says what is done, as a function's documentation does: `Returns the first match`."""
     matches: Matches = field(compare=False)
     """`words`, ready to be compared with names."""
     report: Report | None = field(default=None, compare=False)
@@ -275,9 +297,20 @@ def read_question(text: str) -> Question:
         scopes=tuple(unique(fold_name(part) for own in parts for part in own[:-1] if part)),
         is_symbol=bool(name) and len(raw) > 0,
         is_code=bool(name) and (name != text or _looks_like_code(name)),
+        is_action=not report and _says_action(text),
         matches=Matches(words),
         report=report,
     )
+
+
+def _says_action(text: str) -> bool:
+    """Whether a sentence begins with a verb that says what is done: `read`, `reads`, `copies`."""
+    words = _REMARK.sub(" ", text[:_LONG_LINE]).lower().split()
+    if len(words) < _SHORTEST_ACTION:
+        return False
+    verb = words[0].rstrip(".,:")
+    forms = {verb, verb.removesuffix("s"), verb.removesuffix("es"), re.sub("ies$", "y", verb)}
+    return not _ACTIONS.isdisjoint(forms)
 
 
 def _read_name(text: str) -> str:
@@ -329,6 +362,7 @@ class Matches(dict[str, int]):
         self._starts = frozenset(form[:3] for form in forms)
         # not one that ignores letter case: that takes four times as long
         self._start = re.compile("|".join(map(re.escape, sorted(self._starts))) or r"(?!)")
+        self._seen: dict[str, bool] = {}
 
     def __missing__(self, word: str) -> int:
         bits = 0
@@ -341,7 +375,11 @@ class Matches(dict[str, int]):
 
     def may_match(self, name: str) -> bool:
         """False only for a name none of whose words can match; cheaper than taking it apart."""
-        return self._start.search(name.lower()) is not None or not name.isascii()
+        seen = self._seen.get(name)
+        if seen is None:  # names are asked about with their file, and again with their passage
+            seen = self._start.search(name.lower()) is not None or not name.isascii()
+            self._seen[name] = seen
+        return seen
 
 
 def overlap_of(matches: Matches, name: Collection[str]) -> tuple[float, float, float]:

@@ -122,21 +122,24 @@ PASSAGE_NAME: Mapping[str, float] = {
     "in_test": -2.0,
 }
 PASSAGE_WORDS: Mapping[str, float] = {
-    "chunk_lexical": 2.6,
-    "chunk_dense": 6.0,
-    "code_lexical": 2.1,
-    "own_dense": 4.5,
-    "own_dense_rel": 0.6,
-    "opening_lexical": 1.9,
-    "name_f1": 2.8,
-    "name_precision": 0.3,
-    "is_type": -1.6,
-    "is_value": -2.3,
-    "is_rest": -1.4,
-    "has_members": -0.6,
-    "nesting": 0.3,
-    "lines": 0.4,
+    "chunk_lexical": 2.2,
+    "chunk_dense": 4.7,
+    "code_lexical": 1.4,
+    "code_dense": 7.7,
+    "is_documented": -2.0,
+    "says_all": 1.8,
+    "opening_lexical": 2.1,
+    "name_f1": 2.1,
+    "name_dense": 2.3,
+    "is_type": -1.4,
+    "is_value": -3.4,
+    "is_function": 2.1,
+    "in_test": -4.2,
+    "has_members": -1.2,
+    "lines": 0.6,
 }
+PASSAGE_DEEPENED = 20.0
+"""What `own_deep` counts for the best passages, added to `PASSAGE_WORDS`: 14 to 28 are alike."""
 PASSAGE_REPORT: Mapping[str, float] = {
     "chunk_lexical": 1.0,
     "told_dense": 4.0,
@@ -163,14 +166,15 @@ def choose_share(question: Question, *, is_named: bool = True) -> float:
     """How much a file's best passage counts beside the file's own score.
 
     A name is found by its definition, if there is one, unless it is an English word; the file of a
-    report is known better than its lines. For words a larger share finds more documented
-    functions and fewer files (docs/quality.md).
+    report is known better than its lines. What is done is done by a function; about a topic the
+    file is known better, and a larger share finds more functions and fewer files
+    (docs/quality.md).
     """
     if question.report:
         return 0.0
     if question.is_symbol and is_named:
         return 1.0 if question.is_code else 0.5
-    return 0.2
+    return 1.0 if question.is_action else 0.2
 
 
 def choose_weights(kind: Kind, *, is_report: bool, is_deep: bool) -> Mapping[str, float]:

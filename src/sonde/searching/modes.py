@@ -14,11 +14,11 @@ from itertools import zip_longest
 
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
-from sonde.ranking.passages import FILES, Group, Passage
+from sonde.ranking.passages import FILES, Group
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_share, choose_weights
-from sonde.searching.passages import group_passages
+from sonde.searching.passages import deepen_passages, group_passages
 from sonde.searching.search import QueryVector, Search, defines_name, gather_evidence
 from sonde.types import Chunk, Scored, Span, Symbol
 
@@ -91,6 +91,8 @@ def rerank(search: Search, question: Question, candidates: Sequence[Candidate]) 
     ends = time.perf_counter() + deep.budget_s
     took = _SLOWER * deep.pace_s
     fresh = deep.embed if time.perf_counter() + _LEAST_FILES * took < ends else None
+    if candidates and not _shows_chunks(search, candidates):
+        fresh = None  # the time is for the passages
     for at, chunks in enumerate(wanted):
         missing = [chunk for chunk in chunks if chunk.id not in seen]
         if missing:
@@ -115,38 +117,51 @@ def _write_passage(question: Question, chunk: Chunk) -> str:
 
 
 _DEFINITION = 3.0  # outweighs three kinds of evidence: the chunk that defines the asked name leads
-_FIRST_PASSAGES = 4  # of the best file that are shown before those of the next one
+_FIRST_PASSAGES = 4  # of a file that may come before the best of a worse one
 _NEAR_BEST = 3.0  # how far below their file's best they may score
 _STEP = 1 - 1e-4  # by which a hit's score is below the one before: the shown digits tell them apart
 _SCALE = 4.0  # model scores are about -10..+10; divided by this they spread well over 0..1
 
 
 def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
-    """Best passages first, those of one file together."""
+    """Best passages first."""
     files = weigh_files(search, question)
-    if search.of_views or (files and files[0].state.kind == "docs"):
-        return _rank_chunks(search, question, files)
-    return rank_passages(search, question, files)
+    rank = _rank_chunks if _shows_chunks(search, files) else rank_passages
+    return rank(search, question, files)
+
+
+def _shows_chunks(search: Search, files: Sequence[Candidate]) -> bool:
+    return search.of_views or bool(files and files[0].state.kind == "docs")
 
 
 def rank_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
-    """The passages that answer, grouped by file; further passages of good files follow."""
+    """The passages that answer, best first; further passages of good files follow.
+
+    Those of one file stand together where a name or a report is asked for: the file is sure then.
+    """
     groups = group_passages(search, question, files)
     is_named = any(group.passages[0].features.get("is_named") for group in groups)
     share = choose_share(question, is_named=is_named)
+    is_mixed = not question.is_symbol and not question.report
+    if is_mixed:
+        deepen_passages(search, groups, share)
     order = sorted(groups, key=lambda group: (-group.score(share), group.file.state.path))
-    first: list[tuple[Group, Passage]] = []
-    rest: list[tuple[Group, Passage]] = []
+    first: list[tuple[Group, int]] = []
+    rest: list[tuple[Group, int]] = []
     for group in order:
-        most = 1 if first else _FIRST_PASSAGES
+        most = _FIRST_PASSAGES if is_mixed or not first else 1
         for at, one in enumerate(group.passages):
-            near = group.passages[0].score - one.score < _NEAR_BEST
-            (first if at == 0 or (at < most and near) else rest).append((group, one))
+            near = is_mixed or group.passages[0].score - one.score < _NEAR_BEST
+            (first if at == 0 or (at < most and near) else rest).append((group, at))
+    if is_mixed:
+        first.sort(key=lambda found: -found[0].score(share, found[1]))
     found: list[Ranked] = []
-    for group, one in [*first, *rest][: search.limit]:
-        relevance = (1 + math.tanh(group.score(share) / _SCALE / 2)) / 2
-        relevance *= math.exp((one.score - group.passages[0].score) / _SCALE)
-        # never above the one before, so that passages of one file stay together
+    for group, at in [*first, *rest][: search.limit]:
+        one = group.passages[at]
+        relevance = _rate(group.score(share, at if is_mixed else 0))
+        if not is_mixed:
+            relevance *= math.exp((one.score - group.passages[0].score) / _SCALE)
+        # never above the one before, whatever decided the order
         score = min(relevance, found[-1].score * _STEP) if found else relevance
         found.append(Ranked(one.as_chunk(), score, "relevance", group.why(one, share), one.symbol))
     beyond = _rank_chunks(search, question, files[FILES:]) if len(found) < search.limit else []
@@ -155,14 +170,18 @@ def rank_passages(search: Search, question: Question, files: Sequence[Candidate]
     return found[: search.limit]
 
 
+def _rate(score: float) -> float:
+    """A score of the model, from 0 to 1."""
+    return (1 + math.tanh(score / _SCALE / 2)) / 2
+
+
 def _rank_chunks(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
     """Best files first, each by its answering chunk; further chunks of good files follow."""
     found: list[Ranked] = []
     extra: list[Ranked] = []
     for file in files:
         best, *others = order_chunks(question, file)
-        relevance = (1 + math.tanh(file.score / _SCALE / 2)) / 2
-        found.append(Ranked(best, relevance, "relevance", file.why))
+        found.append(Ranked(best, _rate(file.score), "relevance", file.why))
         extra.extend(replace(found[-1], chunk=chunk) for chunk in others[:2])
     tail = found[-1].score if found else 0.0
     # further chunks of a file come after every file's best, so that files are never crowded out

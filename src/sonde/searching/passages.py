@@ -8,27 +8,32 @@ from operator import itemgetter
 import numpy as np
 
 from sonde.embedding.base import Vectors
+from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.passages import (
     FILES,
     Group,
     Passage,
     TermCoverage,
-    compare_passages,
     list_passages,
     measure_names,
     measure_texts,
     weigh_features,
 )
 from sonde.ranking.question import Question
-from sonde.ranking.weights import choose_passage_weights, choose_share
+from sonde.ranking.weights import PASSAGE_DEEPENED, choose_passage_weights, choose_share
 from sonde.searching.search import Search, choose_report_terms
 
-_WEIGHED = 48
-"""Passages whose own text is looked at: the answer is among them as often as among all."""
+_WEIGHED, _WEIGHED_BY_WORDS = 48, 64
+"""Passages whose own text is looked at: a name is among them as often as among all, and what a
+question describes more often than among 48."""
 _HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
 _OF_EACH_FILE = 2  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
+_DEEPENED = 4  # passages that the deeper model compares: eight take twice the time for 0.01 more
+_LEAST_DEEPENED = 3  # to order two alone is as often wrong as right
+_SLOWER = 4.0  # a passage against a query: how much longer it takes
+_SHORT_CHARS = 350  # of a passage that it reads then: as good as all of it, in a third of the time
 _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
 
 
@@ -42,10 +47,41 @@ def group_passages(search: Search, question: Question, files: Sequence[Candidate
     return [Group(group[0].file, group) for group in groups.values() if group]
 
 
+def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> None:
+    """Let the deeper model compare the best passages, as many as there is time for."""
+    deep = search.deep
+    if deep is None or deep.embed is None:
+        return
+    most = int(min(_DEEPENED, deep.budget_s / max(_SLOWER * deep.pace_s, 1e-9)))
+    ranked = [
+        (group.score(share, at), one) for group in groups for at, one in enumerate(group.passages)
+    ]
+    best = [one for _, one in sorted(ranked, key=lambda pair: -pair[0])[:most]]
+    if len(best) < _LEAST_DEEPENED:
+        return
+    try:
+        values = deep.embed([_write_short(one) for one in best]) @ deep.vector
+    except EmbeddingFailed:
+        return  # the answer stands without it
+    for one, value in zip(best, (values - values.min()).tolist(), strict=True):
+        # above the least of them: none falls behind those that were not compared
+        one.features["own_deep"] = value
+        one.parts["own_deep"] = PASSAGE_DEEPENED * value
+        one.score += one.parts["own_deep"]
+    for group in groups:
+        group.passages.sort(key=_sort_key)
+
+
+def _write_short(one: Passage) -> str:
+    """A passage as the deeper model reads it while the caller waits."""
+    return f"{one.file.state.path} {one.name}\n{one.text[:_SHORT_CHARS]}"
+
+
 def gather_passages(
-    search: Search, question: Question, files: Sequence[Candidate], most: int = _WEIGHED
+    search: Search, question: Question, files: Sequence[Candidate], most: int = 0
 ) -> list[Passage]:
     """The passages of the best files with their features, best first, hopeless ones left out."""
+    most = most or (_WEIGHED if question.is_symbol or question.report else _WEIGHED_BY_WORDS)
     files = files[:FILES]
     paths = [file.state.path for file in files]
     lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
@@ -80,8 +116,7 @@ def gather_passages(
         _cover(search, choose_report_terms(search, question.report)) if question.report else None
     )
     measure_texts(kept, asked, reported)
-    _attach_own_vectors(search, kept)
-    compare_passages(kept)
+    _attach_own_vectors(search, kept, weights)
     for one in kept:
         one.weigh(weights)
     return sorted(kept, key=_sort_key)
@@ -95,7 +130,7 @@ def _rate_chunks(
         name: max([known.get(key, 0.0) for key in keys], default=0.0)
         for name, known in scores.items()
     }
-    row["own_dense"] = row["own_dense_rel"] = row["chunk_dense"]
+    row["own_dense_rel"] = row["code_dense"] = row["chunk_dense"]
     return row
 
 
@@ -122,9 +157,6 @@ def _score_chunks(
         scores["chunk_dense"] = _compare(vectors, probe.vector)
         if probe.report is not None:
             scores["told_dense"] = _compare(vectors, probe.report)
-    if search.deep and search.deep.is_complete:
-        vectors = search.store.vectors(search.deep.model, keys)
-        scores["chunk_deep"] = _compare(vectors, search.deep.vector)
     return scores
 
 
@@ -158,18 +190,28 @@ def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
         one.read([chunk_of[key] for key in one.chunks if key in chunk_of])
 
 
-def _attach_own_vectors(search: Search, passages: Sequence[Passage]) -> None:
+def _attach_own_vectors(
+    search: Search, passages: Sequence[Passage], weights: Mapping[str, float]
+) -> None:
+    """The similarities that these weights ask for: of a passage's code and name, or of its text."""
     probe = search.probe
     if probe is None or probe.embed is None:
         return
-    texts = [_write_own(one) for one in passages]
-    for one, vector in zip(passages, probe.embed(texts), strict=True):
-        one.features["own_dense"] = float(vector @ probe.vector)
+    if "code_dense" in weights:
+        texts = [_write_own(one, one.code) for one in passages]
+        texts += [one.name.rpartition(".")[2] for one in passages]
+        values = (probe.embed(texts) @ probe.vector).tolist()
+        for one, code, name in zip(passages, values, values[len(passages) :], strict=False):
+            one.features["code_dense"], one.features["name_dense"] = code, name
+    if "own_dense_rel" in weights:
+        own = probe.embed([_write_own(one, one.text) for one in passages]) @ probe.vector
+        most = float(own.max(initial=0.0)) or 1.0
+        for one, value in zip(passages, own.tolist(), strict=True):
+            one.features["own_dense_rel"] = value / most
 
 
-def _write_own(one: Passage) -> str:
+def _write_own(one: Passage, text: str) -> str:
     """The text that is compared: of what has members, its opening and their names."""
-    text = one.text
     if one.own_lines:
         opening = "\n".join(text.split("\n")[: one.own_lines])
         text = f"{opening}\n{' '.join(one.members)}"

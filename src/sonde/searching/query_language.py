@@ -201,12 +201,15 @@ def _fits_kind(wanted: str, path: str, kind: Kind) -> bool:
 
 
 def _compile_path(value: str) -> Callable[[str], bool]:
-    """Whether a path fits: a glob, a folder that ends in `/`, or a part of the path."""
+    """Whether a path fits: a glob, a folder that ends in `/`, or a part of the path. What begins
+    with `/` is the beginning of the path."""
     if _GLOB & set(value):
         return compile_glob(compose(value)).matches
     wanted = compose(value).lower().removeprefix("./")
+    if wanted.startswith("/"):
+        return lambda path: f"/{path.lower()}".startswith(wanted)
     if wanted.endswith("/"):
-        return lambda path: f"/{path.lower()}".find(f"/{wanted.lstrip('/')}") >= 0
+        return lambda path: f"/{wanted}" in f"/{path.lower()}"
     return lambda path: wanted in path.lower()
 
 

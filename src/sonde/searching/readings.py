@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sonde.errors import InvalidPattern
-from sonde.ranking.question import STOP_WORDS
+from sonde.ranking.question import QUOTED_FRAME, STOP_WORDS
 from sonde.searching.lines.pattern import parse_pattern
 from sonde.text.languages import UNKNOWN, language_of
 
@@ -56,7 +56,6 @@ def read_literally(query: str) -> Reading | None:
 
 _PART = r"[\w.@+~$%\[\]-]{1,100}"
 _PATH = rf"(?:{_PART}/{{1,3}}){{0,30}}{_PART}"
-_QUOTED_FRAME = re.compile(r'\bFile "([^"\n]{1,400})", line (\d{1,7})')  # Python
 _CLASS_FRAME = re.compile(  # Java, Kotlin, Scala: the folders are the package
     r"\b([\w$.]{1,300})\.[\w$<>]{1,100}\(([\w$]{1,100}\.(?:java|kt|scala|groovy|clj)):(\d{1,7})\)"
 )
@@ -75,7 +74,7 @@ def _read_place(text: str) -> Reading | None:
     """A pasted path, or a line of a stack trace."""
     if _DRIVE.search(text) or not _REGEX.search(text):
         text = text.replace("\\", "/")
-    if (found := _QUOTED_FRAME.search(text)) and text.count("\n") < 2:  # with its line of code
+    if (found := QUOTED_FRAME.search(text)) and text.count("\n") < 2:  # with its line of code
         return Reading("path", found[1], int(found[2]), is_certain=not found.start())
     if "\n" in text:
         return None

@@ -128,7 +128,7 @@ class QueryVectors:
         pace = time.perf_counter() - began
         if vectors is None:
             return None
-        embed = partial(embedder.embed, mode="passage") if ready and not complete else None
+        embed = partial(embedder.embed, mode="passage")
         return DeepVectors(embedder.name, vectors[0], complete, embed, pace)
 
     @property

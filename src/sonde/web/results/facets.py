@@ -16,6 +16,7 @@ from sonde.searching.query_language import (
     kind_of_file,
     parse_query,
 )
+from sonde.text.languages import find_language
 from sonde.types import Hit
 from sonde.web.pages.html import Markup, name_folder, show_icon, tag
 from sonde.web.results.groups import KIND_ICONS, SearchForm, name_language
@@ -136,7 +137,10 @@ def _add_chosen(values: list[FacetValue], query: Query, facet: str) -> list[Face
 def _label(one: QueryCondition) -> str:
     if one.field == "kind" and one.value == "test":
         return "No tests" if one.negated else "Only tests"
-    names = {"lang": name_language(one.value), "kind": _KIND_NAMES.get(one.value, one.value)}
+    names = {
+        "lang": name_language(find_language(one.value)),
+        "kind": _KIND_NAMES.get(one.value, one.value),
+    }
     return f"{'not ' if one.negated else ''}{names.get(one.field, one.value)}"
 
 

@@ -310,7 +310,7 @@ def _summarize(found: ResultPage) -> list[object]:
         tag("strong", f"At least {counted}" if found.is_capped else counted), place,
         f" · {found.milliseconds} ms" if found.milliseconds is not None else None,
         tag("span", fresh, class_="badge", title=found.freshness)
-        if fresh not in ("", "complete") else None,
+        if fresh not in ("", "complete", "complete, as watched") else None,
         tag("span", found.note, class_="remark") if found.note else None,
     ]  # fmt: skip
 

@@ -217,7 +217,7 @@
   }
 
   async function showNames(name) {
-    const way = `/names?${new URLSearchParams({ project, name })}`;
+    const way = `/names?${new URLSearchParams({ project, name, path })}`;
     const answer = await fetch(`${way}&part=names`, { headers: { accept: "text/html" } });
     if (answer.redirected || !(answer.headers.get("content-type") || "").startsWith("text/html")) return;
     const head = document.createElement("header");

@@ -25,6 +25,7 @@ def show_names(
     app: App,
     name: Annotated[str, Param("An identifier", min_length=1, max_length=200)],
     project: Annotated[str | None, Param("Folder of the project", max_length=4096)] = None,
+    path: Annotated[str, Param("Where one is: its definitions come first", max_length=4096)] = "",
     part: Annotated[Literal["names"] | None, Param("Only the lists")] = None,
     *,
     work: Work,
@@ -32,7 +33,7 @@ def show_names(
     """The definitions of a name and the lines that hold it as a whole word."""
     place = find_readable(app, project)
     root, name = str(place.root), name.strip()
-    definitions = find_named_symbols(app, root, name)
+    definitions = find_named_symbols(app, root, name, path)
     found = grep(
         app, name, fixed_string=True, whole_word=True, limit=_MAX_USES, project=root, work=work
     )
@@ -63,8 +64,10 @@ def show_names(
     return frame(name, "", head, body, kind="names-page")
 
 
-def find_named_symbols(app: App, project: str, name: str) -> list[tuple[str, Symbol]]:
-    """The symbols with this name, qualified or not, those spelled alike first."""
+def find_named_symbols(
+    app: App, project: str, name: str, here: str = ""
+) -> list[tuple[str, Symbol]]:
+    """The symbols with this name, qualified or not; those of the file `here` come first."""
     place, last = find_readable(app, project), name.rpartition(".")[2]
     if not place.is_indexed():
         return []
@@ -74,7 +77,8 @@ def find_named_symbols(app: App, project: str, name: str) -> list[tuple[str, Sym
             paths = store.paths_named([last])
             for path, symbols in store.symbols_of(paths).items():
                 found += [(path, each) for each in symbols if _is_named(each, name, last)]
-    found.sort(key=lambda pair: (pair[1].kind in ("section", "key"), pair[0], pair[1].line))
+    minor = ("section", "key")
+    found.sort(key=lambda row: (row[0] != here, row[1].kind in minor, row[0], row[1].line))
     return found[:_MAX_DEFINITIONS]
 
 

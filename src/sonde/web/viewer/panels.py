@@ -85,7 +85,7 @@ def show_outline(asked: FileView, symbols: Sequence[Symbol], *, is_rendered: boo
             href = f"#{name_heading(name, seen)}"
         else:
             href = _link_line(asked, symbol.line, is_rendered=is_rendered)
-        uses = link_to("/names", project=asked.project, name=name)
+        uses = link_to("/names", project=asked.project, name=name, path=asked.path)
         rows.append(tag(
             "li",
             tag("a", tag("i", class_=f"sym {symbol.kind}", aria_hidden="true"),
