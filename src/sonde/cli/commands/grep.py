@@ -238,7 +238,9 @@ def _read_form(session: Session, expression: Expression, *, reads_stdin: bool) -
         column=(args.column or args.vimgrep) and not args.invert_match,
         each=args.vimgrep,
         only=args.only_matching,
-        heading=(tty if args.heading is None else args.heading) and shown and not args.vimgrep,
+        heading=(tty if args.heading is None else args.heading)
+        and (shown or not reads_stdin)
+        and not args.vimgrep,
         before=around if args.before_context is None else args.before_context,
         after=around if args.after_context is None else args.after_context,
         invert=args.invert_match,
