@@ -48,7 +48,7 @@ INSTALL_BY_NAME = re.compile(
 )
 SYSTEM_MODULE = "src/sonde/runtime/system.py"
 SYSTEM_CALL = re.compile(
-    r"^\s*(?:import|from) (?:fcntl|msvcrt|resource|ctypes|winreg|pwd)\b"
+    r"^\s*(?:import|from) (?:fcntl|msvcrt|resource|winreg|pwd)\b"
     r"|[\"']/proc/|\bos\.(?:setpriority|sched_\w+|fork|killpg|getloadavg|inotify\w*)\("
 )
 LISTING_LIMITS = {"default": 10_000, "all": 28_000}
