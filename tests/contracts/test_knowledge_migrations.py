@@ -14,7 +14,8 @@ import pytest
 from sonde.errors import IndexTooNew
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, KnowledgeStore, Piece
 from sonde.stores.knowledge.postgres.packed import pack_rows
-from sonde.stores.knowledge.sqlite import DATABASES, SqliteKnowledge
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
+from sonde.stores.knowledge.sqlite_schema import DATABASES
 
 from .postgres import needs_postgres
 

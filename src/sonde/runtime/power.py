@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from sonde.runtime.system import read_battery
 
 ON_BATTERY = "the machine runs on battery power"
 BUSY = "the machine is busy"
 _SUPPLIES = Path("/sys/class/power_supply")  # where Linux lists batteries and mains
 _BUSY_LOAD = 1.5  # programs that want to run, per core, over the last minute
-_ON_MAINS = 1  # of Windows' ACLineStatus; 255 is unknown
 
 
 def find_pause(
@@ -30,8 +30,8 @@ def find_pause(
 
 def _is_discharging(supplies: Path) -> bool:
     """Whether a battery of the machine itself gives the power; unknown counts as no."""
-    if sys.platform == "win32":
-        return _read_line_status() not in (_ON_MAINS, 255)
+    if (on_battery := read_battery()) is not None:
+        return on_battery
     try:
         found = [path for path in supplies.iterdir() if _read(path / "type") == "Battery"]
     except OSError:
@@ -45,11 +45,3 @@ def _read(path: Path) -> str:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _read_line_status() -> int:
-    import ctypes
-
-    status = (ctypes.c_ubyte * 12)()  # SYSTEM_POWER_STATUS; ACLineStatus is its first byte
-    kernel = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
-    return int(status[0]) if kernel.GetSystemPowerStatus(ctypes.byref(status)) else _ON_MAINS

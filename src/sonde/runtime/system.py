@@ -15,6 +15,7 @@ PROC = Path("/proc")
 """Linux: what the kernel says of processes, mounts and limits; missing elsewhere."""
 
 if sys.platform == "win32":
+    import ctypes
     import msvcrt
 
     def try_lock(descriptor: int) -> bool:
@@ -38,6 +39,12 @@ if sys.platform == "win32":
 
     def lower_priority(thread: int = 0) -> None:
         """Run this process, or a thread of it, when nothing else wants to; not on Windows."""
+
+    def read_battery() -> bool | None:
+        """Whether the machine runs on its battery; None where only files say so."""
+        status = (ctypes.c_ubyte * 12)()  # SYSTEM_POWER_STATUS; ACLineStatus is its first byte
+        known = ctypes.windll.kernel32.GetSystemPowerStatus(ctypes.byref(status))
+        return bool(known) and status[0] == 0
 else:
     import fcntl
     import resource
@@ -68,6 +75,10 @@ else:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         if sys.platform == "linux":  # macOS refuses a limit below what is mapped already
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+    def read_battery() -> bool | None:
+        """Whether the machine runs on its battery; None where only files say so."""
+        return None
 
     def lower_priority(thread: int = 0) -> None:
         """Run this process, or on Linux a thread of it, when nothing else wants to."""
