@@ -103,7 +103,7 @@ def draw_arguments(rng: random.Random) -> tuple[list[str], bool]:
     if EMPTY & {*words, *options} and SPANS & {*options}:
         return draw_arguments(rng)  # of empty matches, rg also finds those inside a character
     columns = {"--vimgrep", "--column"} & {*options}
-    if columns and "-v" in options and {"-A", "-B", "-C"} & {*options}:
+    if (columns or "-r" in options) and "-v" in options and {"-A", "-B", "-C"} & {*options}:
         return draw_arguments(rng)  # rg shows the column of a match in lines that are context
     if columns and "-U" in options:
         return draw_arguments(rng)  # rg counts columns from the first line of several matches

@@ -246,5 +246,6 @@ def _read_form(session: Session, expression: Expression, *, reads_stdin: bool) -
         invert=args.invert_match,
         most=args.max_count,
         replace=expression.make_replacer(args.replace) if args.replace is not None else None,
+        stats=args.stats,
         full=args.full,
     )

@@ -39,6 +39,8 @@ class Form:
     most: int | None = None
     """Matching lines of each file."""
     replace: Replacer | None = None
+    stats: bool = False
+    """Whether everything is counted, also what is not printed."""
     full: bool = False
     """Whether long lines are printed whole on a terminal."""
 
@@ -84,11 +86,11 @@ def pick_lines(
     expression: Expression, data: bytes, form: Form, check: Callable[[], None]
 ) -> list[ByteLine]:
     """The lines to print as matches: at most so many, or those that do not match."""
-    need_spans = form.mode in ("lines", "json", "matches") or expression.breaks
+    need_spans = form.mode in ("lines", "json", "matches") or expression.breaks or form.stats
     found = expression.find_lines(data, check, spans=need_spans and not form.invert)
     if form.invert:
         found = _list_others(data, found)
-    if form.mode in ("with", "without"):
+    if form.mode in ("with", "without") and not form.stats:
         return list(islice(found, 1))
     if form.most is not None and expression.breaks and not form.invert:
         return _keep_spans(data, found, form.most)
