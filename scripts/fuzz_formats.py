@@ -29,7 +29,7 @@ from tests.knowledge.samples import write_samples  # noqa: E402
 
 from sonde.knowledge.editing import export_lines, restore_lines  # noqa: E402
 from sonde.knowledge.formats import File, RefusedFormat  # noqa: E402
-from sonde.knowledge.importing import REASONS, name_entries  # noqa: E402
+from sonde.knowledge.importing import REASONS  # noqa: E402
 from sonde.knowledge.parsing import Parsers  # noqa: E402
 from sonde.policy.admit import REASONS as ADMITTED  # noqa: E402
 from sonde.stores.knowledge.base import Entry  # noqa: E402
@@ -136,7 +136,7 @@ class Run:
         self._other.close()
 
     def _check(self, made: list[Entry]) -> None:
-        for entry in name_entries(made).values():
+        for entry in made:
             (key,) = self._store.put(entry.source, [entry])
             kept = self._store.get(entry.source, key)
             assert kept is not None, "what was put is not there"

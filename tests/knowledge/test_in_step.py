@@ -73,7 +73,7 @@ def test_what_was_deleted_stays_deleted_until_it_is_asked_for(app, vault):
     (vault / "conversations.json").write_text(json.dumps([*talk, talk[0] | {
         "conversation_id": "three", "title": "three"}]))  # fmt: skip
     report = bring(app, vault)
-    assert (report.added, report.updated, report.deleted) == (1, 1, 2)
+    assert (report.added, report.updated, report.unchanged, report.deleted) == (1, 0, 2, 2)
     assert (set(titles(app)), set(titles(app, "chats"))) == ({"Otter #1"}, {"two", "three"})
     (vault / "Walrus.md").rename(vault / "Moved.md")
     assert bring(app, vault).deleted == 2
@@ -180,7 +180,7 @@ def test_places_as_older_versions_wrote_them_are_known(app, vault):
     from dataclasses import replace
 
     old = [
-        replace(each, path=each.path.replace("//", "#"), hash=each.hash.rpartition(":")[0])
+        replace(each, path=each.path.replace("//", "#"), hash=each.hash.rsplit(":", 2)[0])
         for each in store.list_entries("chats")
     ]
     store.put("chats", old)
@@ -200,7 +200,7 @@ def test_a_file_of_several_sources_is_whole_or_done_again(app, tmp_path, fixture
     (card,) = store.list_entries("characters")
     store.remove("characters", [card.id])  # as if the process had died between two databases
     report = bring(app, root)
-    assert (report.added, report.updated) == (1, 4)
+    assert (report.added, report.unchanged) == (1, 4)
     assert bring(app, root).unchanged == 5
 
 

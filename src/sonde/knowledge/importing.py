@@ -1,48 +1,50 @@
-"""Importing a folder or a file: new, changed, moved and deleted files become entries' changes."""
+"""Importing a folder or a file: new, changed, moved and deleted files become entries' changes.
+
+Which entry is which, `knowledge.identity` says.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
 from sonde.knowledge.formats import File, RefusedFormat
-from sonde.knowledge.formats.chats import PEOPLE
+from sonde.knowledge.formats.mail import is_mailbox, split_mailbox
+from sonde.knowledge.formats.messengers import PEOPLE
+from sonde.knowledge.identity import Known, Mark, match_entries, name_entries, stamp_entry
 from sonde.knowledge.library import Refusals
 from sonde.knowledge.parsing import Parsers
+from sonde.knowledge.placing import PART, Placing, is_whole
 from sonde.knowledge.vectors import embed_missing
-from sonde.policy.read import read_document
+from sonde.policy.read import read_document, read_document_parts
 from sonde.policy.walk import walk_documents
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Source
+from sonde.stores.knowledge.base import SOURCES, KnowledgeStore, Source
 from sonde.types import ListedFile, Progress, Skipped
 
 MAX_FILE_BYTES = 256 << 20  # read whole: an eighth of the memory that a parser may use
+MAX_MAILBOX_BYTES = 1 << 40  # a mailbox is read in parts; more than a lifetime of mail
+STREAMED_BYTES = 32 << 20  # from this size on, a mailbox is read in parts of this size
 MAX_PEOPLE_BYTES = 1 << 20  # of Slack's list of users, which lies beside its channels
 MAX_EXAMPLES = 10_000  # skipped files that a report names; the rest is only counted
-EDITED = "edited"
-"""The fact that names what of an entry was changed here: its title, its text, its tags."""
-_KEY_MARK = "//"  # separates a file's path from the key of an entry inside it
-BATCH_FILES, BATCH_PIECES = 50, 2_000
-"""Written in one transaction: large enough to be fast, small enough to lose little."""
 
-T = TypeVar("T")
-Key = tuple[Source, str]  # an entry of a file: its source, and its key in the file
 REASONS: Mapping[str, str] = {
     "unknown": "no known format",
     "broken": "it cannot be read as what its name says",
-    "encrypted": "it needs a password",
+    "damaged": "a part of it is damaged; the rest is imported",
+    "encrypted": "it needs a password: save it without one",
     "bomb": "it unpacks to far more than it is",
     "hostile": "it holds what no honest file holds",
     "too_slow": "reading it took too long",
     "crashed": "reading it ended the parser",
     "no_text": "there is no text in it",
+    "scanned": "its pages are pictures: install tesseract",
     "missing_extra": "it needs the extra `documents`",
 }
 
@@ -65,6 +67,8 @@ class ImportReport:
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Files that were not imported, by reason."""
     examples: tuple[Skipped, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Parts of imported entries that could not be read, by kind (`formats.LOSSES`)."""
 
     def as_dict(self) -> Mapping[str, object]:
         """The report as a job carries it."""
@@ -96,134 +100,137 @@ def import_source(
             store.unbury(source, [at for at in store.list_buried(source) if at[0] == str(root)])
     with contextlib.ExitStack() as stack:
         parsers = parsers or stack.enter_context(contextlib.closing(Parsers()))
-        run = _Run(store, root, work, wanted, parsers, {} if refused is None else refused)
+        placing = Placing(store, str(root))
+        run = _Run(placing, root, work, wanted, parsers, {} if refused is None else refused)
         run.import_files()
     for source in SOURCES:
         embed_missing(store, source, embedder, work=work)
-    return ImportReport(**run.counts, skipped=dict(run.skipped), examples=tuple(run.examples))
+    lost = dict(placing.left_out)
+    skipped, examples = dict(run.skipped), tuple(run.examples)
+    return ImportReport(**placing.counts, skipped=skipped, examples=examples, left_out=lost)
 
 
 @dataclass(slots=True)
 class _Run:
     """The state of one import."""
 
-    store: KnowledgeStore
+    placing: Placing
     root: Path
     work: Work
     wanted: Source | None
     parsers: Parsers
     refused: Refusals
-    counts: Counter[str] = field(default_factory=Counter)
-    """The numbers of the report."""
     skipped: Counter[str] = field(default_factory=Counter)
     examples: list[Skipped] = field(default_factory=list)
-    known: dict[str, dict[Key, Entry]] = field(default_factory=dict)
-    """The entries made of each file before."""
-    buried: dict[str, dict[Key, str]] = field(default_factory=dict)
-    """The hashes of the entries of each file that were deleted here."""
-    by_hash: dict[str, str] = field(default_factory=dict)
-    """Files that are gone, by their digests: a moved file has the digest of one of them."""
     people: dict[str, bytes] = field(default_factory=dict)
-    waiting: dict[Source, list[Entry]] = field(default_factory=dict)
-    files: int = 0
-    pieces: int = 0
+
+    def import_files(self) -> None:
+        listed: list[ListedFile] = []
+        unread: set[str] = set()
+        for found in walk_documents(self.root, MAX_MAILBOX_BYTES):
+            self.work.check()
+            if isinstance(found, Skipped):
+                self._skip(found)
+                unread.add(found.path)
+            else:
+                listed.append(found)
+        stamps = {one.path: (str(one.size), str(one.mtime_ns)) for one in listed}
+        self.placing.compare(stamps, unread)
+        for at, one in enumerate(listed):
+            self.work.report(Progress("importing", at, len(listed), one.path))
+            self._take(one)
+            self.placing.finish_file(one.path)
+        self.placing.finish()
+        self.work.report(Progress("importing", len(listed), len(listed)))
 
     def _skip(self, skipped: Skipped) -> None:
         self.skipped[skipped.reason] += 1
         if len(self.examples) < MAX_EXAMPLES:
             self.examples.append(skipped)
 
-    def import_files(self) -> None:
-        listed: list[ListedFile] = []
-        kept: set[str] = set()
-        for found in walk_documents(self.root, MAX_FILE_BYTES):
-            self.work.check()
-            if isinstance(found, Skipped):
-                self._skip(found)
-                kept.add(found.path)
-            else:
-                listed.append(found)
-        present = {one.path for one in listed}
-        self._recall(present)
-
-        def is_gone(path: str) -> bool:
-            # what cannot be read just now is not gone
-            return path not in present and not any(f"{path}/".startswith(f"{e}/") for e in kept)
-
-        gone = {path: known for path, known in self.known.items() if is_gone(path)}
-        self.by_hash = {
-            _content(entry.hash): path for path, known in gone.items() for entry in known.values()
-        }
-        gone_buried = {path for path in self.buried if is_gone(path)}
-        for path in gone_buried:
-            self.by_hash |= {_content(text): path for text in self.buried[path].values()}
-        for at, one in enumerate(listed):
-            self.work.report(Progress("importing", at, len(listed), one.path))
-            self._take(one, gone)
-        self._flush()
-        for known in gone.values():
-            self._remove(known)
-        for path in gone_buried:
-            self._unbury(path, self.buried[path])
-        self.work.report(Progress("importing", len(listed), len(listed)))
-
-    def _recall(self, present: Container[str]) -> None:
-        for source in SOURCES:
-            for path, entry in self.store.list_origin(source, str(self.root)).items():
-                name, key = _split(path, entry.hash, present)
-                self.known.setdefault(name, {})[source, key] = entry
-            for (origin, path), text in self.store.list_buried(source).items():
-                if origin == str(self.root):
-                    name, key = _split(path, text, present)
-                    self.buried.setdefault(name, {})[source, key] = text
-
-    def _take(self, one: ListedFile, gone: dict[str, dict[Key, Entry]]) -> None:
-        known = self.known.get(one.path, {})
-        buried = self.buried.get(one.path, {})
-        stamp = f"{one.size}:{one.mtime_ns}"
-        hashes = [*(entry.hash for entry in known.values()), *buried.values()]
-        if _is_whole(hashes) and all(text.split(":")[1:3] == stamp.split(":") for text in hashes):
-            self._pass_over(known, buried)
+    def _take(self, one: ListedFile) -> None:
+        known = self.placing.known.get(one.path, [])
+        stamp = str(one.size), str(one.mtime_ns)
+        if is_whole(known) and known[0].mark[1:3] == stamp:
+            self.placing.pass_over(known)
             return
         before = self.refused.get(one.path)
-        if before and before[0] == stamp:
-            self._skip(before[1])
+        if before and before[0] == ":".join(stamp):
+            self._refuse(before[1])
             return
-        data = read_document(self.root, one.path, MAX_FILE_BYTES)
-        if isinstance(data, Skipped):
-            self._skip(data)
-            return
-        digest = hashlib.sha256(data).hexdigest()
-        if _is_whole(hashes) and all(_content(text) == digest for text in hashes):
-            self._pass_over(known, buried)
-            return
-        moved = "" if hashes else self.by_hash.get(digest, "")
-        known = gone.pop(moved, known)
-        buried = self.buried.get(moved, buried)
         try:
-            beside = self._read_beside(one.path)
-            file = File(one.path, data, one.mtime_ns // 1_000_000, beside)
-            parsed = self.parsers.parse(file, self.wanted)
+            digest, parts = self._open(one, known)
+            if is_whole(known) and known[0].mark.file == digest:
+                self.placing.pass_over(known)
+                return
+            self._read_parts(one.path, known, Mark(digest, *stamp), parts)
         except RefusedFormat as error:
             skipped = Skipped(one.path, error.reason, error.detail)
-            self.refused[one.path] = stamp, skipped
-            self._skip(skipped)
-            return
-        self.counts["redacted"] += parsed.redacted
-        for each in parsed.skipped:
-            self._skip(each)
-        if not parsed.entries:
-            self._skip(Skipped(one.path, "no_text"))
-        mark = f"{digest}:{stamp}:{len(parsed.entries)}"
-        named = name_entries(parsed.entries)
-        still = {key: mark for key in buried if key in named}
-        self._unbury(one.path, {key: "" for key in buried if key not in named})
-        for source, rows in _group(still).items():
-            places = {(str(self.root), _place(one.path, key)): text for key, text in rows.items()}
-            self.store.bury(source, places)
-        self.counts["deleted"] += len(still)
-        kept = {key: replace(each, hash=mark) for key, each in named.items() if key not in still}
-        self._put(one.path, known, kept, moved=bool(moved))
+            self.refused[one.path] = ":".join(stamp), skipped
+            self._refuse(skipped)
+
+    def _refuse(self, skipped: Skipped) -> None:
+        self._skip(skipped)
+        self.placing.kept.add(skipped.path)
+
+    def _open(self, one: ListedFile, known: Sequence[Known]) -> tuple[str, Iterator[File]]:
+        """The digest of a file, and its content in parts that parsers can read."""
+        when = one.mtime_ns // 1_000_000
+        is_old = any(not each.mark.text for each in known)  # its positions count in the whole file
+
+        def read() -> Iterator[bytes]:
+            return read_document_parts(self.root, one.path, STREAMED_BYTES)
+
+        if one.size > (MAX_FILE_BYTES if is_old else STREAMED_BYTES):
+            with contextlib.suppress(OSError):  # the reader below says why
+                if is_mailbox(one.path, next(read(), b"")):
+                    digest = hashlib.sha256()
+                    for part in read():
+                        self.work.check()
+                        digest.update(part)
+                    mails = split_mailbox(read(), STREAMED_BYTES)
+                    return digest.hexdigest(), (File(one.path, part, when) for part in mails)
+        data = read_document(self.root, one.path, MAX_FILE_BYTES)
+        if isinstance(data, Skipped):
+            raise RefusedFormat(data.reason, data.detail)
+        file = File(one.path, data, when, self._read_beside(one.path))
+        return hashlib.sha256(data).hexdigest(), iter([file])
+
+    def _read_parts(
+        self, path: str, known: Sequence[Known], mark: Mark, parts: Iterator[File]
+    ) -> None:
+        """Store what a file's parts contain. A part that cannot be read is left out and named."""
+        used: set[tuple[Source, str]] = set()
+        left = list(known)
+        part: File | None = next(parts, File(path, b""))
+        is_only = True
+        while part is not None:
+            self.work.check()
+            behind = next(parts, None)
+            is_only = is_only and behind is None
+            try:
+                parsed = self.parsers.parse(part, self.wanted)
+            except RefusedFormat as error:
+                if is_only:
+                    raise
+                self._refuse(Skipped(path, "damaged", f"{error.reason} {error.detail}".strip()))
+            else:
+                self.placing.counts["redacted"] += parsed.redacted
+                for each in parsed.skipped:
+                    self._skip(each)
+                count = str(len(parsed.entries)) if is_only else PART
+                made = [stamp_entry(each, mark._replace(entries=count)) for each in parsed.entries]
+                found = match_entries(left, made)
+                matched = set(found)
+                left = [each for each in left if each not in matched]
+                keys = name_entries(made, found, used)
+                for key, entry, old in zip(keys, made, found, strict=True):
+                    self.placing.settle(path, key, entry, old)
+            part = behind
+        if not used:
+            self._skip(Skipped(path, "no_text"))
+        elif not is_only:
+            self.placing.streamed[path] = mark
 
     def _read_beside(self, path: str) -> bytes:
         """The users of a Slack export, for a file that may be a channel of it."""
@@ -234,115 +241,3 @@ class _Run:
             data = read_document(self.root, people, MAX_PEOPLE_BYTES)
             self.people[people] = b"" if isinstance(data, Skipped) else data
         return self.people[people]
-
-    def _pass_over(self, known: Mapping[Key, Entry], buried: Mapping[Key, str]) -> None:
-        self.counts["unchanged"] += len(known)
-        self.counts["deleted"] += len(buried)
-        # a crash came between recording a deletion and doing it
-        self._remove({key: entry for key, entry in known.items() if key in buried})
-
-    def _put(
-        self, path: str, known: Mapping[Key, Entry], made: Mapping[Key, Entry], *, moved: bool
-    ) -> None:
-        for (source, key), entry in made.items():
-            old = known.get((source, key))
-            entry = replace(self._link(entry), origin=str(self.root), path=_place(path, key))
-            if old:
-                entry = replace(entry, id=old.id, version=old.version + (not moved))
-                entry = self._keep_edits(old, entry, moved=moved)
-                self.counts["moved"] += moved
-                self.counts["updated"] += not moved
-            else:
-                self.counts["added"] += 1
-            self.waiting.setdefault(source, []).append(entry)
-            self.pieces += len(entry.pieces)
-        self._remove({key: entry for key, entry in known.items() if key not in made})
-        self.files += 1
-        if self.files >= BATCH_FILES or self.pieces >= BATCH_PIECES:
-            self._flush()
-
-    def _keep_edits(self, old: Entry, new: Entry, *, moved: bool) -> Entry:
-        """The new entry with titles and tags edited here. Of a text that changed here and in its
-        file, the file's wins and ours becomes an entry of its own."""
-        edited = [str(name) for name in old.facts.get(EDITED) or ()]
-        if not edited:
-            return new
-        if "title" in edited:
-            new = replace(new, title=old.title)
-        if "tags" in edited:
-            new = replace(new, tags=old.tags)
-        if "text" in edited and (whole := self.store.get(old.source, old.id)):
-            if moved:
-                new = replace(new, pieces=whole.pieces)
-            else:
-                edited.remove("text")
-                facts = {name: fact for name, fact in old.facts.items() if name != EDITED}
-                copy = replace(
-                    whole, id="", title=f"{old.title} (edited here)", facts=facts,
-                    pieces=tuple(replace(piece, uuid="") for piece in whole.pieces),
-                    origin="", path="", hash="", number=0,
-                )  # fmt: skip
-                self.waiting.setdefault(copy.source, []).append(copy)
-                self.counts["copied"] += 1
-        return replace(new, facts={**new.facts, EDITED: edited} if edited else new.facts)
-
-    def _link(self, entry: Entry) -> Entry:
-        """The entry, linked to the character that its conversation is with, if that is stored."""
-        name = entry.facts.get("character_name") if entry.source == "chats" else None
-        known = self.store.find_title("characters", str(name)) if name else None
-        return replace(entry, character=known.id) if known else entry
-
-    def _unbury(self, path: str, buried: Mapping[Key, str]) -> None:
-        for source, rows in _group(buried).items():
-            self.store.unbury(source, [(str(self.root), _place(path, key)) for key in rows])
-
-    def _flush(self) -> None:
-        for source, entries in self.waiting.items():
-            self.store.put(source, entries)
-        self.waiting, self.files, self.pieces = {}, 0, 0
-
-    def _remove(self, known: Mapping[Key, Entry]) -> None:
-        for source, rows in _group(known).items():
-            ids = [entry.id for entry in rows.values()]
-            self.counts["removed"] += self.store.remove(source, ids)
-
-
-def _group(rows: Mapping[Key, T]) -> Mapping[Source, Mapping[str, T]]:
-    groups: dict[Source, dict[str, T]] = {}
-    for (source, key), row in rows.items():
-        groups.setdefault(source, {})[key] = row
-    return groups
-
-
-def name_entries(entries: Iterable[Entry]) -> dict[Key, Entry]:
-    """Entries of a file by source and key; repeated keys are numbered."""
-    named: dict[Key, Entry] = {}
-    for entry in entries:
-        key, number = entry.path, 1
-        while (entry.source, key) in named:
-            number += 1
-            key = f"{entry.path}~{number}"
-        named[entry.source, key] = entry
-    return named
-
-
-def _place(path: str, key: str) -> str:
-    return f"{path}{_KEY_MARK}{key}" if key else path
-
-
-def _split(place: str, text: str, present: Container[str]) -> tuple[str, str]:
-    """File and key of a place; older imports, whose hashes have no count, separated them by `#`."""
-    is_old = text.count(":") < 3 and place not in present
-    name, _, key = place.partition("#" if is_old else _KEY_MARK)
-    return name, key
-
-
-def _content(text: str) -> str:
-    """The digest in a hash, which is `digest:size:time:count`."""
-    return text.partition(":")[0]
-
-
-def _is_whole(hashes: list[str]) -> bool:
-    """Whether all entries of a file are stored: sources are written one after the other."""
-    counts = [text.split(":")[3:] for text in hashes]
-    return bool(hashes) and all(not count or count == [str(len(hashes))] for count in counts)

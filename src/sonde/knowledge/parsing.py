@@ -16,7 +16,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import IO, Any
@@ -25,15 +25,12 @@ from sonde.knowledge.formats import (
     MAX_UNPACKED_BYTES,
     File,
     RefusedFormat,
-    chats,
-    documents,
-    load_json,
-    notes,
     open_archive,
-    prompts,
     read_member,
-    transcripts,
 )
+from sonde.knowledge.formats.messengers import PEOPLE
+from sonde.knowledge.formats.pdf import SCAN_SECONDS, has_tesseract
+from sonde.knowledge.formats.table import PICTURES, find_parser
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.admit import find_denied
 from sonde.policy.roots import show_path
@@ -42,33 +39,18 @@ from sonde.runtime.processes import end_process, start_module
 from sonde.stores.knowledge.base import Entry, Piece, Source
 from sonde.types import Skipped
 
-Parser = Callable[[File], list[Entry]]
-
-_PICTURES = ("png", "jpg", "jpeg", "gif", "webp", "tiff")
-_MARKDOWN = ("md", "markdown", "mdown")
-_TEXT = ("txt", "text", "rst", "org", "adoc")
-_BY_SUFFIX: Mapping[str, Parser] = {
-    "pdf": documents.parse_pdf,
-    "epub": documents.parse_epub,
-    "docx": documents.parse_docx,
-    "pptx": documents.parse_pptx,
-    "xlsx": documents.parse_xlsx,
-    **dict.fromkeys(("html", "htm", "xhtml"), documents.parse_html),
-    **dict.fromkeys(("srt", "vtt"), transcripts.parse_subtitles),
-    "eml": documents.parse_eml,
-    "mbox": documents.parse_mbox,
-    "enex": notes.parse_enex,
-    "jsonl": transcripts.parse_log,
-    **dict.fromkeys(_PICTURES, documents.parse_image),
-}
 MAX_NESTED_ARCHIVES = 1  # Notion packs its parts once more; deeper nesting is a bomb
-_FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
-_OWN = re.compile(r"(?:^|/)(?:logseq|\.obsidian|\.trash)/")
+_QUOTED = re.compile(r"[!#]")  # they separate the parts of a key
+_OWN = re.compile(r"(?:^|/)(?:logseq/(?:bak|\.recycle)|\.obsidian|\.trash)/|(?:^|/)logseq/[^/]+$")
 """Folders where note programs keep their own files."""
 
 
 def parse_file(
-    file: File, wanted: Source | None = None, left_out: list[Skipped] | None = None
+    file: File,
+    wanted: Source | None = None,
+    left_out: list[Skipped] | None = None,
+    *,
+    is_nested: bool = False,
 ) -> list[Entry]:
     """The entries of a file; `wanted` is the source its owner files it under.
 
@@ -79,8 +61,9 @@ def parse_file(
         return _parse_archive(file, wanted, left, [MAX_UNPACKED_BYTES])
     if _OWN.search(file.path):
         raise RefusedFormat("unknown", "belongs to the program")
+    file = replace(file, nested=None if is_nested else _parse_nested)
     try:
-        entries = _find_parser(file, wanted)(file)
+        entries = find_parser(file, wanted)(file)
     except (RefusedFormat, MemoryError, RecursionError):
         raise
     except ImportError as error:
@@ -89,57 +72,17 @@ def parse_file(
         raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
     if wanted and any(entry.source != wanted for entry in entries):
         raise RefusedFormat("unknown", f"not among {wanted}")
-    return entries
+    if left_out is not None:
+        left_out += file.left_out
+    return [replace(entry, path=_QUOTED.sub(lambda found: f"%{ord(found[0]):02X}", entry.path))
+            for entry in entries]  # fmt: skip
 
 
-def _find_parser(file: File, wanted: Source | None) -> Parser:
-    suffix = file.suffix
-    if suffix == "html" and wanted != "media" and notes.is_notion(file):
-        return notes.parse_notion
-    if suffix == "png" and prompts.has_card(file.data):
-        return prompts.parse_png
-    if suffix in _BY_SUFFIX:
-        return _BY_SUFFIX[suffix]
-    if suffix in _MARKDOWN or suffix in _TEXT:
-        return _find_text(file, wanted)
-    if not suffix and file.data.startswith(b"From "):
-        return documents.parse_mbox
-    if suffix == "json":
-        return _find_json(file)
-    if suffix in prompts.READERS:
-        if prompts.is_prompt(prompts.READERS[suffix](file)):
-            return prompts.parse_prompts
-        raise RefusedFormat("unknown", f"a .{suffix} file without prompts")
-    if suffix in ("sqlite", "sqlite3", "db") and notes.is_apple_notes(file.data):
-        return notes.parse_apple_notes
-    if documents.is_mail(file.data):
-        return documents.parse_eml
-    raise RefusedFormat("unknown", f".{suffix}" if suffix else "no ending")
-
-
-def _find_text(file: File, wanted: Source | None) -> Parser:
-    if file.suffix in _TEXT:
-        if wanted in (None, "chats") and chats.is_whatsapp(file.text()):
-            return chats.parse_whatsapp
-        return notes.parse_note if wanted == "notes" else documents.parse_plain_text
-    if wanted == "media":
-        return documents.parse_markdown
-    if _FABRIC.search(file.path):
-        return prompts.parse_fabric
-    return prompts.parse_prompt_markdown if wanted == "prompts" else notes.parse_note
-
-
-def _find_json(file: File) -> Parser:
-    value = load_json(file)
-    if prompts.is_card(value):
-        return prompts.parse_card
-    if chats.find_chat_maker(value):
-        return chats.parse_chat_export
-    if transcripts.is_transcript(value):
-        return transcripts.parse_transcript
-    if prompts.is_prompt(value):
-        return prompts.parse_prompts
-    raise RefusedFormat("unknown", "JSON of another kind")
+def _parse_nested(file: File) -> list[Entry]:
+    """The entries of an attachment."""
+    if file.suffix == "zip":
+        raise RefusedFormat("unknown", "an archive in a file")
+    return parse_file(file, is_nested=True)
 
 
 def _parse_archive(
@@ -159,11 +102,11 @@ def _parse_archive(
             try:
                 if denial := find_denied(name.replace("\\", "/")):
                     raise RefusedFormat("denied", denial)
-                if not inner.suffix or inner.suffix in _PICTURES:
+                if not inner.suffix or inner.suffix in PICTURES:
                     raise RefusedFormat("unknown", "left packed")
                 if inner.suffix == "zip" and depth >= MAX_NESTED_ARCHIVES:
                     raise RefusedFormat("hostile", "archives in archives in archives")
-                people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), chats.PEOPLE)
+                people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), PEOPLE)
                 known = people in archive.NameToInfo and inner.suffix == "json"
                 beside = read_member(archive, people) if known else b""
                 inner = File(name, read_member(archive, name), file.modified, beside)
@@ -171,7 +114,7 @@ def _parse_archive(
                     inner = replace(inner, path=f"{file.path}/{name}")
                     found = _parse_archive(inner, wanted, left_out, room, depth + 1)
                 else:
-                    found = parse_file(inner, wanted)
+                    found = parse_file(inner, wanted, left_out)
             except RefusedFormat as error:
                 place = show_path(f"{file.path}/{name}")
                 left_out.append(Skipped(place, error.reason, error.detail))
@@ -220,6 +163,7 @@ def _redact_value(value: Any) -> tuple[Any, int]:
 MEMORY_BYTES = 2 << 30
 """Enough for the largest honest documents; a bomb fails in the child, not in the server."""
 TIMEOUT_S = 60.0  # for one file
+SCANNED = ("pdf", *PICTURES)  # formats whose pages tesseract may have to read, which takes longer
 FILES_PER_CHILD = 500  # a child is replaced after this many files, because parsers leak memory
 MAX_DETAIL_CHARS = 300  # of a library's error message
 
@@ -252,7 +196,8 @@ class Parsers:
         head = {"path": file.path, "modified": file.modified, "wanted": wanted}
         sizes = {"size": len(file.data), "beside": len(file.beside)}
         packed = json.dumps(head | sizes).encode()
-        deadline = time.monotonic() + self._seconds
+        scans = SCAN_SECONDS if file.suffix in SCANNED and has_tesseract() else 0.0
+        deadline = time.monotonic() + self._seconds + scans
         assert child.stdin
         assert child.stdout
         try:

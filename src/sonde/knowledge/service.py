@@ -186,7 +186,9 @@ def read_entry(
     session: KnowledgeSession | None = None,
     mode: Mode = "snippet",
 ) -> EntryContent:
-    """As much of one entry as `retrieval` asks for."""
+    """As much of one entry as `retrieval` asks for; a `uri` says its source itself."""
+    named = id.partition("://")[0]
+    source = next((each for each in SOURCES if each == named), source)
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
     if session and session.recent and not options.query:
         options = replace(options, query=session.recent[0])

@@ -164,6 +164,10 @@ class SharedKnowledge:
         """Of the user's own store."""
         return self._own.put(source, entries)
 
+    def restamp(self, source: Source, rows: Mapping[str, tuple[str, str]]) -> None:
+        """Of the user's own store."""
+        self._own.restamp(source, rows)
+
     def remove(self, source: Source, ids: Collection[str]) -> int:
         """Of the user's own store."""
         return self._own.remove(source, ids)

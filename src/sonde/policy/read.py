@@ -324,3 +324,12 @@ def read_document(root: Path, path: str, most_bytes: int) -> bytes | Skipped:
     except OSError as error:
         return skip_unreadable(path, error)
     return data if len(data) <= most_bytes else Skipped(path, "too_large", "grew while read")
+
+
+def read_document_parts(root: Path, path: str, part_bytes: int) -> Iterator[bytes]:
+    """The same in parts, for a file that is too large to be read whole. Raises `OSError`."""
+    base = root.parent if root.is_file() else root
+    descriptor, _ = open_below(base, split_inside(base, path))
+    with os.fdopen(descriptor, "rb") as file:
+        while part := file.read(part_bytes):
+            yield part

@@ -77,6 +77,11 @@ def _print_import(session: Session, report: ImportReport) -> None:
     ):
         if count:
             session.note(f"{count:,} {words}")
+    for kind, count in Counter(report.left_out).most_common():
+        from sonde.knowledge.formats import LOSSES
+        from sonde.text.formats import count_of
+
+        session.note(f"{count_of(count, kind)} left out of texts: {LOSSES.get(kind, '')}")
     if report.skipped:
         from sonde.knowledge.importing import REASONS
         from sonde.policy.admit import REASONS as ADMITTED

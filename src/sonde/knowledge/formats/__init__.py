@@ -10,18 +10,19 @@ import contextlib
 import io
 import json
 import re
+import unicodedata
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from html.parser import HTMLParser
 from typing import Any
 
 from sonde.knowledge.retrieval import cut_fields
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import MEDIA_TYPES, Entry, Piece, Source
-from sonde.text.formats import read_time
-from sonde.types import Json
+from sonde.text.formats import count_of, read_time
+from sonde.types import Json, Skipped
 
 MAX_MEMBERS = 20_000  # files of an archive; bounds the time that its parsers take
 MAX_UNPACKED_BYTES = 1 << 29  # a quarter of the memory that a parser may use
@@ -32,19 +33,7 @@ _CREATED = ("created", "date", "created_at", "creation_date", "date created", "c
             "published", "upload_date")  # fmt: skip
 _MODIFIED = ("updated", "modified", "last_modified", "updated_at", "date modified")
 _ADDRESSES = ("canonical", "url", "source", "source_url", "canonical_url", "link", "webpage_url")
-_META = {
-    "og:url": "url", "og:type": "type", "article:published_time": "created",
-    "article:modified_time": "modified", "datepublished": "created", "datemodified": "modified",
-    "date": "date", "keywords": "keywords", "author": "author",
-}  # fmt: skip
-"""The names of what a page says in its head, as front matter has them."""
 _KIND = re.compile(r"[\w .+/-]{1,40}")
-_SAVED_FROM = re.compile(
-    r"(?:saved from url=\(\d{1,9}\)|saved with SingleFile\s{1,9}url:\s{1,9})(https?://[^\s>]{1,2000})"
-)
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")
-MAX_OPEN_TAGS = 200  # unclosed tags; for each the HTML parser scans to the end of the text
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 MAX_FRONT_MATTER_CHARS = 1 << 16  # longer stays text: YAML is slow to parse
 MAX_NESTING = 200  # of YAML; the parser would run out of stack
@@ -52,6 +41,11 @@ _NESTING = re.compile(r"[\[\]{}]")
 _DASHES = re.compile(r"(?:[-?:][ \t]+){200}")
 SAMPLE_BYTES = 1 << 16  # of a file, to guess its encoding by
 _ASCII = bytes(range(128))
+_HIGH_LINE = re.compile(rb"[^\r\n<>]*[\x80-\xff][^\r\n<>]*")  # without the markup around it
+_WIDER = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
+          "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "ks_c_5601-1987": "cp949",
+          "euc-kr": "cp949", "iso-8859-9": "cp1254"}  # fmt: skip
+"""What programs write where they name the narrower encoding, as browsers read it."""
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
 
@@ -64,6 +58,27 @@ class RefusedFormat(Exception):
         self.detail = detail
 
 
+LEFT_OUT = "left_out"
+"""The fact that counts what of an entry could not be read, by kind."""
+LOSSES: Mapping[str, str] = {
+    "scanned page": "install tesseract with the language of the pages, then import again",
+    "damaged page": "open the file in its own program, save it, and import it again",
+    "damaged part": "open the file in its own program, save it, and import it again",
+    "encrypted part": "save it without a password or signature, and import it again",
+    "picture": "text in pictures is not read; import the pictures themselves to have them read",
+    "recording": "sound and video are not heard; import a transcript",
+    "attached file": "save it and import it: its format is not read",
+    "embedded object": "open it in its own program and save it as a file",
+    "formula without a result": "open the workbook in a spreadsheet program and save it",
+    "tracked deletion": "text that somebody deleted and nobody accepted; accept or reject it",
+    "menu": "menus, banners and forms of a web page; nothing to do",
+    "message without text": "the export names a sticker, call or file that it does not contain",
+    "note that is locked": "unlock it in its program and export it again",
+    "row over the limit": "split the table into smaller files",
+}
+"""What may be left out of an entry, and what to do about it."""
+
+
 @dataclass(frozen=True, slots=True)
 class File:
     """A file to parse: its path in the import, its bytes, its modification time (ms)."""
@@ -73,6 +88,10 @@ class File:
     modified: int = 0
     beside: bytes = b""
     """A file beside it that is needed to read it: the users of a Slack export."""
+    left_out: list[Skipped] = field(default_factory=list)
+    """Parts that a parser could not read, to be named in the report."""
+    nested: Callable[[File], Sequence[Entry]] | None = None
+    """Reads a file inside this one: an attachment. None inside of one."""
 
     @property
     def name(self) -> str:
@@ -89,30 +108,47 @@ class File:
         """Its ending in lower case, without the dot."""
         return self.name.rsplit(".", 1)[-1].lower() if "." in self.name else ""
 
-    def text(self) -> str:
-        """Its text. Raises `RefusedFormat` for a binary file."""
-        text = _decode_other_script(self.data) or decode_text(self.data)
+    def text(self, declared: str = "") -> str:
+        """Its text, in the encoding that it declares if it names one. Raises `RefusedFormat`."""
+        text = decode_bytes(self.data, declared)
         if text is None:
             raise RefusedFormat("binary")
         return text.replace("\r\n", "\n").removeprefix("\ufeff")
 
+    def read_nested(self, name: str, data: bytes) -> str:
+        """The text of a file inside this one. Raises `RefusedFormat`."""
+        if self.nested is None:
+            raise RefusedFormat("hostile", "files in files in files")
+        entries = self.nested(File(name, data, self.modified))
+        return "\n\n".join("".join(piece.text for piece in entry.pieces) for entry in entries)
 
-def _decode_other_script(data: bytes) -> str | None:
-    """Text in a legacy encoding, if most of its letters are not Latin; else None."""
-    sample = data[:SAMPLE_BYTES]
-    high = len(sample.translate(None, _ASCII))
-    letters = len(sample.translate(None, _NO_LETTERS))
-    if high * 3 < letters or not high or b"\0" in sample:
-        return None
+    def skip_part(self, name: str, detail: str) -> None:
+        """Name a part that is damaged; the rest is imported."""
+        self.left_out.append(Skipped(f"{self.path}/{name}", "damaged", detail))
+
+
+def decode_bytes(data: bytes, declared: str = "") -> str | None:
+    """Text in the declared encoding if it is in it, else in a guessed one; None if it is binary."""
     with contextlib.suppress(UnicodeDecodeError):
-        data.decode("utf-8")
+        return data.decode("utf-8-sig") if b"\0" not in data[:SAMPLE_BYTES] else decode_text(data)
+    if declared:
+        with contextlib.suppress(LookupError, UnicodeDecodeError):
+            return data.decode(_WIDER.get(declared.strip().lower(), declared))
+    return _guess_encoding(data) or decode_text(data)
+
+
+def _guess_encoding(data: bytes) -> str | None:
+    """Text in a legacy encoding of another script; None if most of its letters are Latin."""
+    found = b"\n".join(_HIGH_LINE.findall(data[:SAMPLE_BYTES]))
+    high = len(found.translate(None, _ASCII))
+    if high * 2 < len(found.translate(None, _NO_LETTERS)) or not high or b"\0" in found:
         return None
     try:
         from charset_normalizer import from_bytes
     except ImportError:
         return None
-    found = from_bytes(sample).best()
-    return data.decode(found.encoding, "replace") if found else None
+    best = from_bytes(found).best()
+    return data.decode(best.encoding, "replace") if best else None
 
 
 def load_json(file: File) -> Any:
@@ -281,6 +317,20 @@ def make_entry(source: Source, title: str, text: str, file: File, **facts: Any) 
     return make_fields(source, title, {"": text}, file, **facts)
 
 
+def make_document(file: File, kind: str, title: str, text: str, **known: Any) -> Entry:
+    """A media entry; `lost` counts what was left out of it. `RefusedFormat` if it has no text."""
+    lost: Counter[str] = known.pop("lost", Counter())
+    facts = {name: fact for name, fact in known.pop("facts", {}).items() if fact}
+    facts |= {LEFT_OUT: dict(lost)} if (lost := +lost) else {}
+    if not text.strip():
+        if lost["scanned page"]:
+            raise RefusedFormat("scanned", count_of(lost["scanned page"], "page"))
+        raise RefusedFormat("no_text")
+    known = {name: value for name, value in known.items() if value}
+    return make_entry("media", title.strip() or file.stem, text, file, facts=facts,
+                      **{"media_type": kind} | known)  # fmt: skip
+
+
 def make_fields(
     source: Source, title: str, fields: Mapping[str, str], file: File, **facts: Any
 ) -> Entry:
@@ -298,74 +348,13 @@ def make_chat(title: str, messages: Sequence[Piece], file: File, **facts: Any) -
     return Entry("chats", " ".join(title.split()), placed, **facts)
 
 
-class _TextMaker(HTMLParser):
-    """HTML -> plain text: blocks become paragraphs, scripts and styles go."""
-
-    _BLOCKS = frozenset(
-        "address article aside blockquote br dd div dl dt fieldset figcaption figure footer form "
-        "h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section table td th tr ul".split()
-    )
-    _HIDDEN = frozenset("script style noscript template svg head".split())
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self.title: list[str] = []
-        self.said: dict[str, str] = {}
-        """What the head says of the page, under the names of front matter."""
-        self._hidden = 0
-        self._in_title = False
-        self._pre = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("link", "meta"):
-            self._read_head(tag, {name: value or "" for name, value in attrs})
-        self._in_title = self._in_title or tag == "title"
-        self._hidden = 0 if tag == "body" else self._hidden + (tag in self._HIDDEN)
-        self._pre += tag == "pre"
-        if tag in self._BLOCKS:
-            self.parts.append("\n\n" if tag[0] in "ph" and tag != "hr" else "\n")
-
-    def _read_head(self, tag: str, given: Mapping[str, str]) -> None:
-        if tag == "link" and "canonical" in given.get("rel", "").lower().split():
-            self.said["canonical"] = given.get("href", "")
-        name = (given.get("property") or given.get("name") or given.get("itemprop") or "").lower()
-        if tag == "meta" and name in _META:
-            self.said.setdefault(_META[name], given.get("content", "")[:MAX_URL_CHARS])
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "title":
-            self._in_title = False
-        self._hidden = max(0, self._hidden - (tag in self._HIDDEN))
-        self._pre = max(0, self._pre - (tag == "pre"))
-        if tag in self._BLOCKS:
-            self.parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if self._in_title:
-            self.title.append(data)
-        elif not self._hidden:
-            self.parts.append(data if self._pre else " ".join(data.split(" ")).replace("\n", " "))
+_ACCENTS = {
+    '"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "c": "\u0327",
+    "r": "\u030a", "v": "\u030c", "=": "\u0304", "u": "\u0306", "H": "\u030b", ".": "\u0307",
+}  # fmt: skip
+_ACCENT = re.compile(r"""\\(?:(["'`^~=.])\s*|([crvuH])(?=\{|\s))\s*\{?\\?([A-Za-z])\}?""")
 
 
-def read_html(text: str) -> tuple[str, str]:
-    """Title and plain text of HTML."""
-    return read_page(text)[:2]
-
-
-def read_page(text: str) -> tuple[str, str, Mapping[str, str]]:
-    """Title and plain text of HTML, and what its head says, under the names of front matter."""
-    maker = _TextMaker()
-    if saved := _SAVED_FROM.search(text[:SAMPLE_BYTES]):  # as browsers and SingleFile write it
-        maker.said["url"] = saved[1]
-    text = _COMMENT.sub("", text)
-    if len(_OPEN.findall(text)) > MAX_OPEN_TAGS:
-        text = _OPEN.sub("&lt;", text)
-    maker.feed(text)
-    maker.close()
-    body: list[str] = []
-    for line in "".join(maker.parts).split("\n"):
-        flat = " ".join(line.split())
-        if flat or (body and body[-1]):
-            body.append(flat)
-    return " ".join("".join(maker.title).split()), "\n".join(body).strip(), maker.said
+def compose_accents(text: str) -> str:
+    """LaTeX with its accents as letters."""
+    return _ACCENT.sub(lambda f: unicodedata.normalize("NFC", f[3] + _ACCENTS[f[1] or f[2]]), text)

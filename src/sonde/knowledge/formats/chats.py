@@ -1,74 +1,16 @@
-"""Conversations as people export them: ChatGPT, Claude, Gemini, Telegram, Slack, WhatsApp."""
+"""Conversations with assistants as people export them: ChatGPT, Claude, Gemini."""
 
 from __future__ import annotations
 
-import html
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sonde.knowledge.formats import File, RefusedFormat, load_json, make_chat, read_html
-from sonde.policy.read import decode_text
+from sonde.knowledge.formats import LEFT_OUT, File, make_chat, make_entry
+from sonde.knowledge.formats.pages import read_html
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.formats import read_time
-
-PEOPLE = "users.json"
-_MARK = re.compile(r"<([@#!]?)([^<>|]*+)(?:\|([^<>]*+))?>")
-
-
-def _make_slack(file: File, rows: Any) -> Iterator[Entry]:
-    """A day of a channel; the folder is the channel's name."""
-    names = _read_people(file.beside)
-    messages = []
-    for row in rows:
-        if not isinstance(row, dict) or not str(row.get("text") or "").strip():
-            continue
-        if str(row.get("subtype") or "").endswith(("_join", "_leave")):
-            continue
-        profile = row.get("user_profile") or {}
-        user = str(row.get("user") or "")
-        known = profile.get("real_name") or names.get(user) or row.get("username") or user
-        stamp = str(row.get("ts"))
-        when = read_time(float(stamp)) if re.fullmatch(r"\d+(\.\d+)?", stamp) else None
-        key = str(row.get("client_msg_id") or row.get("ts") or "")
-        text = _write_plain(str(row["text"]), names)
-        messages.append(Piece(text, uuid=key, sender=str(known), created_at=when))
-    channel = file.path.split("/")[-2] if "/" in file.path else "Slack"
-    if not messages:
-        raise RefusedFormat("no_text")
-    yield make_chat(f"#{channel} {file.stem}", messages, file, facts={"app": "Slack"})
-
-
-def _read_people(data: bytes) -> Mapping[str, str]:
-    try:
-        rows = json.loads(decode_text(data) or "[]")
-    except (ValueError, RecursionError):
-        return {}
-    names: dict[str, str] = {}
-    for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and isinstance(row.get("id"), str):
-            profile = row.get("profile") if isinstance(row.get("profile"), dict) else {}
-            assert isinstance(profile, dict)
-            named = profile.get("real_name") or row.get("real_name") or row.get("name")
-            names[row["id"]] = str(named or row["id"])
-    return names
-
-
-def _write_plain(text: str, names: Mapping[str, str]) -> str:
-    """Slack's markup as plain text: @name, #channel, label (address)."""
-
-    def show(found: re.Match[str]) -> str:
-        mark, what, label = found.groups()
-        if mark == "@":
-            return f"@{label or names.get(what, what)}"
-        if mark:
-            return f"{'#' if mark == '#' else '@'}{label or what}"
-        return f"{label} ({what})" if label and label not in what else what
-
-    return html.unescape(_MARK.sub(show, text))
 
 
 class MessageNode(NamedTuple):
@@ -109,93 +51,74 @@ def _climb(nodes: Mapping[str, MessageNode], leaf: str, taken: set[str]) -> tupl
     return said[::-1], leaf
 
 
-_WHATSAPP = re.compile(
-    r"\u200e?\[?(\d{1,4})[./-](\d{1,2})[./-](\d{2,4}),? +(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
-    r"[ \u00a0\u202f]?([AaPp]\.?[ \u00a0\u202f]?[Mm]\.?)?\]?(?: -)? (?:([^:\n]{1,80}): )?(.*)"
-)
-
-
-def find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | None:
-    """What makes conversations of the rows of a JSON export; None when it is none."""
-    first = value[0] if isinstance(value, list) and value else value
-    if not isinstance(first, dict):
-        return None
-    if isinstance(first.get("mapping"), dict):
-        return _make_chatgpt
-    if isinstance(first.get("chat_messages"), list):
-        return _make_claude
-    if isinstance(first.get("chunkedPrompt"), dict):
-        return _make_studio
-    if isinstance(value, list) and any(_is_gemini(row) for row in value):
-        return _make_gemini
-    if first is value and (
-        isinstance(first.get("messages"), list) or isinstance(first.get("chats"), dict)
-    ):
-        return _make_telegram
-    if isinstance(value, list) and first.get("type") == "message" and "ts" in first:
-        return _make_slack
-    return None
-
-
-def _is_gemini(row: Any) -> bool:
+def is_gemini(row: Any) -> bool:
     """Whether a record of an activity log is Gemini's; other products write to it too."""
     return isinstance(row, dict) and str(row.get("header", "")) in ("Gemini Apps", "Bard")
 
 
-def parse_chat_export(file: File) -> list[Entry]:
-    """Every conversation of an export in JSON."""
-    value = load_json(file)
-    make = find_chat_maker(value)
-    if make is None:
-        raise RefusedFormat("unknown", "not a known export")
-    if make is _make_slack:  # its rows are messages of one conversation
-        return list(make(file, value))
-    rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
-    return [chat for row in rows for chat in make(file, row) if chat.pieces]
-
-
-def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """The branch shown last, from its leaf up to the root, then every other branch."""
     nodes: dict[str, MessageNode] = {}
+    lost: Counter[str] = Counter()
     for key, node in (row.get("mapping") or {}).items():
         if isinstance(node, dict):
-            said = tuple(_read_chatgpt(key, node.get("message")))
+            said = tuple(_read_chatgpt(key, node.get("message"), lost))
             nodes[str(key)] = MessageNode(str(node.get("parent") or ""), said)
     key = str(row.get("conversation_id") or row.get("id") or row.get("create_time") or "")
     title, shown = str(row.get("title") or "ChatGPT"), str(row.get("current_node") or "")
     created, modified = read_time(row.get("create_time")), read_time(row.get("update_time"))
     times = {"created_at": created, "last_modified": modified}
-    yield from make_branches(title, nodes, shown, file, path=key, facts={"app": "ChatGPT"}, **times)
+    facts: dict[str, Any] = {"app": "ChatGPT"} | ({LEFT_OUT: dict(lost)} if lost else {})
+    yield from make_branches(title, nodes, shown, file, path=key, facts=facts, **times)
 
 
-def _read_chatgpt(key: str, message: Any) -> Iterator[Piece]:
+def _read_chatgpt(key: str, message: Any, lost: Counter[str]) -> Iterator[Piece]:
     if not isinstance(message, dict):
         return
     content = message.get("content") or {}
-    parts = [part for part in content.get("parts") or [] if isinstance(part, str)]
-    text = "\n".join(parts) or str(content.get("text") or "")
+    texts = [_read_chatgpt_part(part, lost) for part in content.get("parts") or []]
+    texts += [str(content.get(name) or "") for name in ("text", "result")]
+    for thought in content.get("thoughts") or []:
+        if isinstance(thought, dict):
+            texts += [str(thought.get("summary") or ""), str(thought.get("content") or "")]
+    given = message.get("metadata") or {}
+    texts += [f"[{each.get('name')}]" for each in given.get("attachments") or []
+              if isinstance(each, dict) and each.get("name")]  # fmt: skip
+    text = "\n".join(filter(None, texts))
     author = message.get("author") or {}
-    hidden = (message.get("metadata") or {}).get("is_visually_hidden_from_conversation")
+    hidden = given.get("is_visually_hidden_from_conversation")
     if text.strip() and not hidden and author.get("role") != "system":
         sender = str(author.get("name") or author.get("role") or "")
-        when = read_time(message.get("create_time"))
-        yield Piece(text, uuid=key, sender=sender, created_at=when)
+        yield Piece(text, uuid=key, sender=sender, created_at=read_time(message.get("create_time")))
 
 
-def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def _read_chatgpt_part(part: Any, lost: Counter[str]) -> str:
+    """A part of a message: text, or what was said or shown."""
+    if isinstance(part, str):
+        return part
+    kind = str(part.get("content_type") or "") if isinstance(part, dict) else ""
+    if kind == "audio_transcription":
+        return str(part.get("text") or "")
+    if "image" in kind:
+        lost["picture"] += 1
+    elif "audio" in kind or "video" in kind:
+        lost["recording"] += "audio_transcription" not in kind and "asset" not in kind
+    return str(part.get("text") or "") if kind else ""
+
+
+def make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """A conversation with Claude, branch by branch."""
     nodes: dict[str, MessageNode] = {}
+    lost: Counter[str] = Counter()
     last = ""
     for at, message in enumerate(row["chat_messages"]):
         if not isinstance(message, dict):
             continue
-        parts = message.get("content")
-        listed = parts if isinstance(parts, list) else []
-        spoken = [e for e in listed if isinstance(e, dict) and e.get("type") == "text"]
-        texts = [str(part.get("text") or "") for part in spoken]
-        text = "\n".join(filter(None, texts)) or str(message.get("text") or "")
+        text = _read_claude(message, lost)
         when = read_time(message.get("created_at"))
         key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")
         said = (Piece(text, uuid=key, sender=sender, created_at=when),) if text.strip() else ()
+        lost["message without text"] += not said
         # older exports do not say what a message answers: the one before it
         parent = str(message.get("parent_message_uuid") or last)
         last = key or f"message {at}"
@@ -203,10 +126,68 @@ def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     title, shown = str(row.get("name") or "Claude"), row.get("current_leaf_message_uuid") or last
     created, modified = read_time(row.get("created_at")), read_time(row.get("updated_at"))
     known = {"path": str(row.get("uuid") or ""), "created_at": created, "last_modified": modified}
-    yield from make_branches(title, nodes, str(shown), file, facts={"app": "Claude"}, **known)
+    facts: dict[str, Any] = {"app": "Claude"} | ({LEFT_OUT: dict(lost)} if (lost := +lost) else {})
+    yield from make_branches(title, nodes, str(shown), file, facts=facts, **known)
 
 
-def _make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def _read_claude(message: Mapping[str, Any], lost: Counter[str]) -> str:
+    """What a message says: its text, artifacts, the text of its attachments, files by name."""
+    texts: list[str] = []
+    for part in message.get("content") or []:
+        if not isinstance(part, dict):
+            continue
+        if part.get("type") in ("text", "thinking"):
+            texts.append(str(part.get(part["type"]) or ""))
+        elif part.get("type") == "tool_use" and isinstance(part.get("input"), dict):
+            given = part["input"]
+            texts += [str(given[name]) for name in ("title", "content", "new_str", "query", "code")
+                      if isinstance(given.get(name), str)]  # fmt: skip
+        elif part.get("type") == "voice_note":
+            texts.append(str(part.get("text") or part.get("transcript") or ""))
+    text = "\n".join(filter(None, texts)) or str(message.get("text") or "")
+    for each in message.get("attachments") or []:
+        if isinstance(each, dict):
+            named, inside = each.get("file_name") or "", each.get("extracted_content") or ""
+            text = "\n\n".join(filter(None, [text, f"[{named}]" if named else "", str(inside)]))
+            lost["attached file"] += not inside
+    for each in message.get("files") or []:
+        if isinstance(each, dict) and each.get("file_name"):
+            text = "\n\n".join(filter(None, [text, f"[{each['file_name']}]"]))
+    return text
+
+
+def make_claude_project(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """A project of Claude: its instructions, and each of its documents, as notes."""
+    name, key = str(row.get("name") or "Claude"), str(row.get("uuid") or "")
+    times = {"created_at": read_time(row.get("created_at")) or file.modified,
+             "last_modified": read_time(row.get("updated_at")) or file.modified}  # fmt: skip
+    facts = {"app": "Claude", "project": name}
+    text = "\n\n".join(
+        str(row[each]) for each in ("description", "prompt_template") if row.get(each)
+    )
+    if text:
+        yield make_entry("notes", name, text, file, path=key, facts=facts, **times)
+    for doc in row.get("docs") or []:
+        if isinstance(doc, dict) and doc.get("content"):
+            title = str(doc.get("filename") or name)
+            own = str(doc.get("uuid") or f"{key}/{title}")
+            yield make_entry(
+                "notes", title, str(doc["content"]), file, path=own, facts=facts, **times
+            )
+
+
+def make_claude_memory(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """What Claude remembers of a person, and of each project."""
+    own = str(row.get("account_uuid") or "")
+    rows = {"": row.get("conversations_memory"), **(row.get("project_memories") or {})}
+    for key, text in rows.items():
+        if isinstance(text, str) and text.strip():
+            yield make_entry("notes", "Memories of Claude", text, file, path=f"{own}/{key}",
+                             facts={"app": "Claude"})  # fmt: skip
+
+
+def make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """A conversation of AI Studio."""
     chunks = row["chunkedPrompt"].get("chunks") or []
     messages = [
         Piece(str(chunk["text"]), sender=str(chunk.get("role") or ""))
@@ -216,9 +197,9 @@ def _make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     yield make_chat(file.stem, messages, file, facts={"app": "Gemini"})
 
 
-def _make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+def make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """One record of the activity log: a prompt and its answers."""
-    if not _is_gemini(row):
+    if not is_gemini(row):
         return
     when = read_time(row.get("time"))
     asked = re.sub(r"^Prompted\s+", "", str(row.get("title") or ""))
@@ -229,67 +210,3 @@ def _make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
             messages.append(Piece(text, sender="Gemini", created_at=when))
     key = str(row.get("time") or "")
     yield make_chat(asked[:80] or "Gemini", messages, file, path=key, facts={"app": "Gemini"})
-
-
-def _make_telegram(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """One exported conversation, or all of an account."""
-    one = isinstance(row.get("messages"), list)
-    for chat in [row] if one else (row.get("chats") or {}).get("list") or []:
-        if not isinstance(chat, dict):
-            continue
-        messages = []
-        for message in chat.get("messages") or []:
-            text = _join_telegram(message.get("text")) if isinstance(message, dict) else ""
-            if text.strip() and message.get("type", "message") == "message":
-                when = read_time(message.get("date_unixtime") or message.get("date"))
-                key, sender = str(message.get("id") or ""), str(message.get("from") or "")
-                messages.append(Piece(text, uuid=key, sender=sender, created_at=when))
-        title = str(chat.get("name") or "Telegram")
-        key = str(chat.get("id") or title)
-        yield make_chat(title, messages, file, path=key, facts={"app": "Telegram"})
-
-
-def _join_telegram(text: Any) -> str:
-    parts = text if isinstance(text, list) else [str(text or "")]
-    return "".join(each if isinstance(each, str) else str(each.get("text") or "") for each in parts)
-
-
-def is_whatsapp(text: str) -> bool:
-    """Whether a text begins like an export of WhatsApp."""
-    lines = [line for line in text[:4_000].split("\n") if line.strip()][:5]
-    return bool(lines) and sum(bool(_WHATSAPP.match(line)) for line in lines) * 2 > len(lines)
-
-
-def parse_whatsapp(file: File) -> list[Entry]:
-    """A conversation exported as text; lines without a date continue the message before."""
-    messages: list[Piece] = []
-    rows = [(_WHATSAPP.match(line), line) for line in file.text().split("\n")]
-    month_first = any(int(found[2]) > 12 for found, _ in rows if found)
-    for found, line in rows:
-        if found is None:
-            if messages and line.strip():
-                messages[-1] = replace(messages[-1], text=f"{messages[-1].text}\n{line}")
-        elif found[8] is not None and found[9].strip():
-            when = _read_whatsapp(found, month_first=month_first)
-            messages.append(Piece(found[9].strip(), sender=found[8].strip(), created_at=when))
-    if not messages:
-        raise RefusedFormat("no_text")
-    title = re.sub(r"^WhatsApp Chat (with|-) ", "", file.stem)
-    return [make_chat(title, messages, file, facts={"app": "WhatsApp"})]
-
-
-def _read_whatsapp(found: re.Match[str], *, month_first: bool) -> int | None:
-    first, second, third = int(found[1]), int(found[2]), int(found[3])
-    day, month, year = (second, first, third) if month_first else (first, second, third)
-    if first > 31:
-        year, month, day = first, second, third
-    year += 2000 if year < 100 else 0
-    hour = int(found[4])
-    half = re.sub(r"[^apm]", "", (found[7] or "").lower())
-    if half:
-        hour = hour % 12 + (12 if half == "pm" else 0)
-    try:
-        when = datetime(year, month, day, hour, int(found[5]), int(found[6] or 0), tzinfo=UTC)
-    except ValueError:
-        return None
-    return read_time(when)

@@ -1,67 +1,47 @@
-"""Documents: PDF, EPUB, office files, HTML, Markdown, text, mail, and the metadata of pictures."""
+"""Documents that are text or packed text: EPUB, Markdown, notebooks, LaTeX, outlines, pictures."""
 
 from __future__ import annotations
 
-import contextlib
-import email
-import email.policy
 import io
 import posixpath
 import re
-from collections.abc import Iterator
-from email.message import EmailMessage
-from email.utils import parsedate_to_datetime
-from importlib import import_module
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from sonde.knowledge.formats import (
     File,
     RefusedFormat,
-    make_entry,
+    compose_accents,
+    decode_bytes,
+    load_json,
+    make_document,
     open_archive,
     parse_xml,
-    read_html,
     read_media_facts,
     read_member,
-    read_page,
     split_front,
 )
+from sonde.knowledge.formats.pages import declared_charset, read_html
+from sonde.knowledge.formats.pdf import read_picture
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
-MAX_CELLS = 500_000  # of a workbook; more take longer than a parser may
 _EPUB = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _OPF = "{http://www.idpf.org/2007/opf}"
 _DC = "{http://purl.org/dc/elements/1.1/}"
-_MAIL_HEAD = re.compile(rb"(?:[\x21-\x39\x3b-\x7e]+:[ \t\r\n].*\n(?:[ \t]+\S.*\n)*)+")
-_MAIL_NAMES = re.compile(
-    rb"(?m)^(received|from|to|subject|date|message-id|return-path|delivered-to|mime-version):"
-)
-_MBOX_LINE = re.compile(rb"(?m)^From .*\r?\n")
-
-
-def parse_pdf(file: File) -> list[Entry]:
-    """A PDF's text, page by page."""
-    from pypdf import PdfReader
-
-    reader = PdfReader(io.BytesIO(file.data))
-    if reader.is_encrypted and not reader.decrypt(""):
-        raise RefusedFormat("encrypted")
-    text = "\n\n".join(page.extract_text() for page in reader.pages)
-    known = reader.metadata
-    title = (known.title if known else "") or file.stem
-    facts = {"author": str(known.author)} if known and known.author else {}
-    facts["pages"] = str(len(reader.pages))
-    created = None
-    with contextlib.suppress(ValueError, TypeError, OverflowError):
-        created = read_time(known.creation_date if known else None)
-    known_at = {"created_at": created or file.modified}
-    return [_make(file, "pdf", str(title), text, facts=facts, **known_at)]
+_DRM = "META-INF/encryption.xml"
+_HEADS: Mapping[str, tuple[str, ...]] = {
+    "org": (r"(?im)^#\+(title|author|date): +(.+)$",),
+    "adoc": (r"(?m)\A(=) (.+)$", r"(?m)^:(author|date|revdate): +(.+)$"),
+    "rst": (r"(?m)\A()(?:[=*#~-]{3,}\n)?(\S.*)\n[=*#~-]{3,}$", r"(?im)^:(author|date): +(.+)$"),
+}
+"""How text formats write their title, author and date."""
 
 
 def parse_epub(file: File) -> list[Entry]:
-    """An EPUB's chapters in reading order."""
+    """An EPUB's chapters in reading order. A damaged chapter is left out and named."""
     archive = open_archive(file.data)
     container = parse_xml(read_member(archive, "META-INF/container.xml"))
     rootfile = container.find(f".//{_EPUB}rootfile")
@@ -70,15 +50,22 @@ def parse_epub(file: File) -> list[Entry]:
     items = {item.get("id"): item.get("href", "") for item in package.iter(f"{_OPF}item")}
     base = posixpath.dirname(place)
     parts: list[str] = []
+    lost: Counter[str] = Counter()
+    if _DRM in archive.NameToInfo and b"rights" in read_member(archive, _DRM):
+        raise RefusedFormat("encrypted", "it is protected against copying")
     for reference in package.iter(f"{_OPF}itemref"):
         href = unquote(items.get(reference.get("idref"), ""))
         name = posixpath.normpath(posixpath.join(base, href)) if href else ""
-        if name in archive.NameToInfo:
-            chapter = read_member(archive, name).decode("utf-8", "replace")
-            parts.append(read_html(chapter)[1])
+        if name not in archive.NameToInfo:
+            continue
+        try:
+            data = read_member(archive, name)
+        except RefusedFormat as error:
+            lost["damaged part"] += 1
+            file.skip_part(name, error.detail)
+            continue
+        parts.append(read_html(decode_bytes(data, declared_charset(data)) or "")[1])
     title = package.findtext(f".//{_DC}title") or file.stem
-    author = package.findtext(f".//{_DC}creator")
-    facts = {"author": author} if author else {}
     said = {
         "source": package.findtext(f".//{_DC}source"),
         "link": package.findtext(f".//{_DC}identifier"),
@@ -86,62 +73,8 @@ def parse_epub(file: File) -> list[Entry]:
         "tags": [each.text for each in package.iter(f"{_DC}subject") if each.text],
     }
     text, known = "\n\n".join(filter(None, parts)), read_media_facts(said, file, "epub")
-    return [_make(file, title=title, text=text, facts=facts, **known)]
-
-
-def parse_docx(file: File) -> list[Entry]:
-    """A Word document: paragraphs and tables in order."""
-    document = _open_office(file, "docx", "Document")
-    parts: list[str] = []
-    for block in document.iter_inner_content():
-        if hasattr(block, "rows"):
-            parts += [" | ".join(cell.text for cell in row.cells) for row in block.rows]
-        else:
-            parts.append(block.text)
-    return [_make_office(file, "docx", document.core_properties, "\n".join(parts))]
-
-
-def parse_pptx(file: File) -> list[Entry]:
-    """Slides: their texts, tables and notes in order."""
-    slides = _open_office(file, "pptx", "Presentation")
-    parts: list[str] = []
-    for number, slide in enumerate(slides.slides, 1):
-        parts.append(f"Slide {number}")
-        for shape in slide.shapes:
-            if shape.has_text_frame:
-                parts.append(shape.text_frame.text)
-            elif getattr(shape, "has_table", False):
-                rows = shape.table.rows
-                parts += [" | ".join(cell.text for cell in row.cells) for row in rows]
-        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
-            parts.append(slide.notes_slide.notes_text_frame.text)
-        parts.append("")
-    return [_make_office(file, "pptx", slides.core_properties, "\n".join(parts))]
-
-
-def parse_xlsx(file: File) -> list[Entry]:
-    """A workbook: every sheet as lines of cells."""
-    book = _open_office(file, "openpyxl", "load_workbook", read_only=True, data_only=True)
-    parts: list[str] = []
-    cells = 0
-    for sheet in book.worksheets:
-        parts.append(f"# {sheet.title}")
-        for row in sheet.iter_rows(values_only=True):
-            cells += len(row)
-            if cells > MAX_CELLS:
-                raise RefusedFormat("too_large", f"more than {MAX_CELLS} cells")
-            line = " | ".join("" if value is None else str(value) for value in row).rstrip(" |")
-            if line:
-                parts.append(line)
-    return [_make_office(file, "xlsx", book.properties, "\n".join(parts))]
-
-
-def parse_html(file: File) -> list[Entry]:
-    """A page's text without its markup."""
-    title, text, said = read_page(file.text())
-    facts = {"author": said["author"]} if said.get("author") else {}
-    known = read_media_facts(said, file, "html")
-    return [_make(file, title=title or file.stem, text=text, facts=facts, **known)]
+    facts = {"author": package.findtext(f".//{_DC}creator") or ""}
+    return [make_document(file, "epub", title, text, facts=facts, lost=lost, **known)]
 
 
 def parse_markdown(file: File) -> list[Entry]:
@@ -149,16 +82,22 @@ def parse_markdown(file: File) -> list[Entry]:
     front, body = split_front(file.text())
     facts = {"front_matter": front} if front else {}
     title, known = str(front.get("title") or file.stem), read_media_facts(front, file, "markdown")
-    return [_make(file, title=title, text=body, facts=facts, **known)]
+    return [make_document(file, "markdown", title, body, facts=facts, **known)]
 
 
 def parse_plain_text(file: File) -> list[Entry]:
-    """Plain text as it is."""
-    return [_make(file, "txt", file.stem, file.text())]
+    """Plain text as it is; Org, AsciiDoc and reStructuredText say their title and author."""
+    text = file.text()
+    said = {name.lower(): value.strip() for pattern in _HEADS.get(file.suffix, ())
+            for name, value in re.findall(pattern, text[:4_000])}  # fmt: skip
+    title = said.get("title") or said.get("=") or said.get("") or file.stem
+    date = read_time(said.get("date") or said.get("revdate") or "")
+    facts = {"author": said.get("author", "")}
+    return [make_document(file, "txt", title, text, facts=facts, created_at=date)]
 
 
 def parse_image(file: File) -> list[Entry]:
-    """A picture's metadata."""
+    """A picture's metadata; and its text, where tesseract is installed."""
     from PIL import ExifTags, Image
 
     taken = None
@@ -173,100 +112,200 @@ def parse_image(file: File) -> list[Entry]:
             if name == "DateTime":
                 taken = str(value).replace(":", "-", 2)
     text = "\n".join(f"{key}: {value}" for key, value in facts.items())
+    if seen := read_picture(file.data):
+        facts["read_by_tesseract"] = "the text in the picture"
+        text = f"{seen}\n\n{text}"
     created = read_time(taken) or file.modified
-    return [_make(file, "image", file.stem, text, facts=facts, created_at=created)]
+    return [make_document(file, "image", file.stem, text, facts=facts, created_at=created)]
 
 
-def _make(file: File, media_type: str, title: str, text: str, **known: Any) -> Entry:
-    if not text.strip():
-        raise RefusedFormat("no_text")
-    title = title.strip() or file.stem
-    return make_entry("media", title, text, file, media_type=media_type, **known)
+def is_notebook(value: Any) -> bool:
+    """Whether JSON is a notebook of Jupyter."""
+    return isinstance(value, dict) and isinstance(value.get("cells"), list) and "nbformat" in value
 
 
-def _open_office(file: File, module: str, opener: str, **options: bool) -> Any:
-    open_archive(file.data).close()  # refuses bombs
-    return getattr(import_module(module), opener)(io.BytesIO(file.data), **options)
-
-
-def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
-    author = getattr(known, "author", None) or getattr(known, "creator", None)
-    facts = {"author": str(author)} if author else {}
-    created = read_time(getattr(known, "created", None)) or file.modified
-    title = str(getattr(known, "title", "") or file.stem)
-    return _make(file, kind, title, text, facts=facts, created_at=created)
-
-
-def is_mail(data: bytes) -> bool:
-    """Whether a file begins like a message, whatever its name, as in a Maildir."""
-    head = _MAIL_HEAD.match(data[:16_384])
-    return head is not None and len(set(_MAIL_NAMES.findall(head[0].lower()))) >= 3
-
-
-def parse_eml(file: File) -> list[Entry]:
-    """One message."""
-    return [_make_mail(file, file.data, "")]
-
-
-def parse_mbox(file: File) -> list[Entry]:
-    """A mailbox: one entry per message."""
-    starts = [found.span() for found in _MBOX_LINE.finditer(file.data)]
-    if not starts or starts[0][0] != 0:
-        raise RefusedFormat("unknown", "not a mailbox")
-    ends = [start for start, _ in starts[1:]] + [len(file.data)]
+def parse_notebook(file: File) -> list[Entry]:
+    """A notebook: its text, its code, and what the code printed."""
+    value = load_json(file)
+    if not is_notebook(value):
+        raise RefusedFormat("broken", "not a notebook")
+    known = value.get("metadata") if isinstance(value.get("metadata"), dict) else {}
+    language = str((known.get("language_info") or {}).get("name") or "")
+    lost: Counter[str] = Counter()
+    parts: list[str] = []
+    for cell in value["cells"]:
+        if not isinstance(cell, dict):
+            continue
+        text = _join_source(cell.get("source"))
+        parts.append(
+            f"```{language}\n{text}\n```" if cell.get("cell_type") == "code" and text else text
+        )
+        for output in cell.get("outputs") or []:
+            parts += _read_output(output, lost) if isinstance(output, dict) else []
+    text = "\n\n".join(filter(None, parts))
+    heading = re.search(r"(?m)^# +(.+)$", text)
+    title = str(known.get("title") or "") or (heading[1] if heading else file.stem)
+    authors = [
+        str(each.get("name") or "") for each in known.get("authors") or [] if isinstance(each, dict)
+    ]
     return [
-        _make_mail(file, file.data[begin:end], str(at))
-        for at, ((_, begin), end) in enumerate(zip(starts, ends, strict=True))
+        make_document(
+            file, "notebook", title, text, lost=lost, facts={"author": ", ".join(authors)}
+        )
     ]
 
 
-def _make_mail(file: File, data: bytes, key: str) -> Entry:
-    message = email.message_from_bytes(data, policy=email.policy.default)
-    if not message.keys():
-        raise RefusedFormat("broken", "no message")
-    subject = _header(message, "subject")
-    people = {name: _header(message, name) for name in ("from", "to", "cc", "message-id")}
-    body = "\n".join(filter(None, _list_bodies(message)))
-    named = [f"{name.title()}: {value}" for name, value in people.items() if value]
-    head = "\n".join(line for line in named if not line.startswith("Message-Id"))
-    attached: list[str] = []
-    for part in message.walk():
-        with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
-            attached += filter(None, [part.get_filename()])
-    facts = {name: each for name, each in {**people, "attachments": attached}.items() if each}
-    sent = file.modified
-    with contextlib.suppress(ValueError, TypeError, IndexError):
-        sent = read_time(parsedate_to_datetime(_header(message, "date"))) or sent
-    text = f"{head}\n\n{body}".strip() or subject
-    known = {"path": key, "media_type": "email", "created_at": sent, "last_modified": sent}
-    return make_entry("media", subject or file.stem, text, file, facts=facts, **known)
+def _join_source(source: Any) -> str:
+    return "".join(map(str, source)) if isinstance(source, list) else str(source or "")
 
 
-def _header(message: EmailMessage, name: str) -> str:
-    try:
-        return " ".join(str(message[name] or "").split())
-    except (ValueError, AttributeError, IndexError, LookupError):
+def _read_output(output: Mapping[str, Any], lost: Counter[str]) -> Iterator[str]:
+    if output.get("output_type") == "stream":
+        yield _join_source(output.get("text")).rstrip()
+    elif output.get("output_type") == "error":
+        yield f"{output.get('ename')}: {output.get('evalue')}"
+    data = output.get("data") or {}
+    if data.get("text/markdown") or data.get("text/plain"):
+        yield _join_source(data.get("text/markdown") or data.get("text/plain"))
+    elif data.get("text/html"):
+        yield read_html(_join_source(data["text/html"]))[1]
+    lost["picture"] += any(name.startswith("image/") for name in data)
+
+
+_COMMENT = re.compile(r"(?m)(?<!\\)%.*$\n?")
+_LATEX_HEADING = re.compile(
+    r"\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\s*(?:\[[^\]]*\])?\s*\{"
+)
+_LEVELS = {
+    "part": 1,
+    "chapter": 1,
+    "section": 2,
+    "subsection": 3,
+    "subsubsection": 4,
+    "paragraph": 5,
+}
+_DROPPED = re.compile(
+    r"\\(?:label|ref|eqref|pageref|bibliographystyle|bibliography|includegraphics|usepackage|documentclass|"
+    r"vspace|hspace|input|include|pagestyle|thispagestyle|setlength|setcounter|newcommand|renewcommand|"
+    r"hypersetup|graphicspath|addbibresource|definecolor|color|index|linewidth|setmainfont|geometry)\*?"
+    r"(?:\s*\[[^\[\]]*\])*(?:\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*"
+)
+_HREF = re.compile(r"\\href\s*\{([^{}]*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_LETTERS = {
+    "ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "o": "ø", "O": "Ø", "aa": "å",
+    "AA": "Å", "l": "ł", "L": "Ł", "ldots": "…", "dots": "…", "textbackslash": "\\\\",
+    "LaTeX": "LaTeX", "TeX": "TeX", "textasciitilde": "~", "S": "§", "copyright": "©",
+    "textendash": "–", "textemdash": "—", "and": ",", "euro": "€", "pounds": "£",
+}  # fmt: skip
+
+
+def parse_latex(file: File) -> list[Entry]:
+    """The text of a LaTeX document without its commands; headings, links and formulas stay."""
+    text = file.text()
+    said = {
+        name: _plain_latex(_argument(text, f"\\{name}")) for name in ("title", "author", "date")
+    }
+    _, begin, body = text.partition("\\begin{document}")
+    body = (body if begin else text).partition("\\end{document}")[0]
+    facts = {"author": " ".join(said["author"].split())}
+    return [
+        make_document(
+            file,
+            "latex",
+            " ".join(said["title"].split()) or file.stem,
+            _write_latex(body),
+            facts=facts,
+            created_at=read_time(said["date"]),
+        )
+    ]
+
+
+def _argument(text: str, command: str) -> str:
+    """The first braced argument of a command."""
+    found = re.search(re.escape(command) + r"\s*(?:\[[^\]]*\])?\s*\{", text)
+    if not found:
         return ""
+    depth = 1
+    for at in range(found.end(), min(len(text), found.end() + 10_000)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if not depth:
+            return text[found.end() : at]
+    return ""
 
 
-def _list_bodies(message: EmailMessage) -> Iterator[str]:
-    """The body that a mail program shows; all text of a malformed message."""
-    part = message.get_body(("plain", "html"))
-    text = _read_part(part) if part is not None else ""
-    if text:
-        yield text
-        return
-    for each in message.walk():
-        if each.get_content_maintype() == "text" and not each.get_filename():
-            yield _read_part(each)
+def _write_latex(body: str) -> str:
+    blocks = re.split(
+        r"(?s)(\\begin\{(?:verbatim|lstlisting|minted)\*?\}.*?\\end\{(?:verbatim|lstlisting|minted)\*?\})",
+        body,
+    )
+    parts = [
+        re.sub(r"\\(?:begin|end)\{\w+\*?\}(?:\[[^\]]*\])?(?:\{\w+\})?", "", block)
+        if at % 2
+        else _plain_latex(block)
+        for at, block in enumerate(blocks)
+    ]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
 
 
-def _read_part(part: Any) -> str:
+def _plain_latex(text: str) -> str:
+    text = _DROPPED.sub("", _COMMENT.sub("", text))
+    text = re.sub(r"\\hypertarget\s*\{[^{}]*\}", "", text)
+    text = _LATEX_HEADING.sub(lambda found: f"\n\n{'#' * _LEVELS[found[1]]} {{", text)
+    text = _HREF.sub(lambda found: f"[{found[2]}]({found[1]})", text)
+    text = compose_accents(text)
+    text = re.sub(r"\\item\s*\[([^\]]*)\]", r"\n- \1 ", text)
+    text = re.sub(r"\\item\b\s*", "\n- ", text)
+    text = re.sub(
+        r"\\(?:begin|end)\s*\{[\w*]+\}(?:\s*\[[^\]]*\])?(?:\{[lcrpX|@{}.\d\\\w ]*\})?", "\n", text
+    )
+    text = re.sub(r"\\\\(?:\[[^\]]*\])?", "\n", text)
+    text = re.sub(r"\\(?:foot(?:note|cite)|marginpar)\s*\{", " {", text)
+    text = re.sub(r"\\([#$%&_{}])", lambda f: {"{": "\1", "}": "\2"}.get(f[1], f[1]), text)
+    text = re.sub(r"\\([A-Za-z]+)\*?(?:\[[^\]]*\])?[ ]?", lambda f: _LETTERS.get(f[1], ""), text)
+    text = text.replace("``", "“").replace("''", "”").replace("---", "—").replace("--", "–")
+    text = re.sub(r"(?<!\\)&", " | ", text.replace("~", " "))
+    text = re.sub(r"\\[,;:! ]", " ", text)
+    return re.sub(r"[{}]", "", text).replace("\1", "{").replace("\2", "}").replace("$", "")
+
+
+def parse_opml(file: File) -> list[Entry]:
+    """An outline: its items indented below each other, feeds with their addresses."""
+    root = parse_xml(file.data)
+    if root.tag != "opml":
+        raise RefusedFormat("unknown", "not an outline")
+    said = {each.tag: each.text or "" for each in root.iterfind("head/*")}
+    lines = [line for each in root.iterfind("body/outline") for line in _write_outline(each, 0)]
+    when = _read_mail_date(said.get("dateCreated", ""))
+    return [
+        make_document(
+            file,
+            "outline",
+            said.get("title") or file.stem,
+            "\n".join(lines),
+            facts={"author": said.get("ownerName", "")},
+            created_at=when,
+        )
+    ]
+
+
+def _write_outline(node: Any, depth: int) -> Iterator[str]:
+    text = node.get("text") or node.get("title") or ""
+    if "<" in text:
+        text = read_html(text)[1].replace("\n", " ")
+    target = node.get("xmlUrl") or node.get("url") or node.get("htmlUrl") or ""
+    line = f"[{text}]({target})" if target and text and text != target else text or target
+    yield "  " * min(depth, 20) + f"- {line}"  # deeper is not readable
+    for name in ("_note", "description", "htmlUrl"):
+        if node.get(name) and node.get(name) != target:
+            yield "  " * min(depth + 1, 20) + node.get(name)
+    for each in node.iterfind("outline"):
+        yield from _write_outline(each, depth + 1)
+
+
+def _read_mail_date(text: str) -> int | None:
+    from email.utils import parsedate_to_datetime
+
     try:
-        text = part.get_content()
-    except (LookupError, ValueError, AttributeError):
-        raw = part.get_payload(decode=True)
-        text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
-    if part.get_content_type() == "text/html":
-        text = read_html(text)[1]
-    return str(text).replace("\r\n", "\n").strip()
+        return read_time(parsedate_to_datetime(text)) if text else None
+    except (ValueError, TypeError, IndexError):
+        return read_time(text)

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from sonde.knowledge.formats import (
+    LEFT_OUT,
     File,
     RefusedFormat,
     list_said_tags,
     make_entry,
     parse_xml,
-    read_html,
     read_times,
     split_front,
 )
+from sonde.knowledge.formats.pages import declared_charset, read_html
+from sonde.knowledge.identity import DERIVED
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -57,7 +60,9 @@ def parse_note(file: File) -> list[Entry]:
     inline = [tag for tag in _TAG.findall(prose) if any(map(str.isalpha, tag))]
     tags = tuple(list_said_tags({"tags": [*list_said_tags(front), *inline]}))
     title, times = _find_title(file, front, body), read_times(front, file)
-    return [make_entry("notes", title, body, file, tags=tags, facts=facts, **times)]
+    found = _NOTION.search(file.stem)
+    key = found[0].strip() if found else ""
+    return [make_entry("notes", title, body, file, path=key, tags=tags, facts=facts, **times)]
 
 
 def _find_title(file: File, front: Mapping[str, Any], body: str) -> str:
@@ -80,30 +85,53 @@ def is_notion(file: File) -> bool:
 
 def parse_notion(file: File) -> list[Entry]:
     """A page that Notion exported as HTML; Markdown is read like any other."""
-    title, text = read_html(file.text())
-    facts = {"app": "Notion", "id": file.stem[-32:]}
-    return [make_entry("notes", title or _NOTION.sub("", file.stem), text, file, facts=facts)]
+    title, text = read_html(file.text(declared_charset(file.data)))
+    facts, key = {"app": "Notion", "id": file.stem[-32:]}, file.stem[-32:]
+    return [
+        make_entry("notes", title or _NOTION.sub("", file.stem), text, file, path=key, facts=facts)
+    ]
 
 
 def parse_enex(file: File) -> list[Entry]:
-    """Notes exported by Evernote."""
+    """Notes exported by Evernote. One that cannot be read is left out and named."""
     root = parse_xml(file.data)
     if root.tag != "en-export":
         raise RefusedFormat("unknown", "not an Evernote export")
-    return [
-        make_entry(
-            "notes",
-            note.findtext("title") or f"{file.stem} {number + 1}",
-            read_html(note.findtext("content") or "")[1],
-            file,
-            path=str(number),
-            url=note.findtext("note-attributes/source-url") or "",
-            tags=tuple(tag.text for tag in note.iter("tag") if tag.text),
-            created_at=read_time(note.findtext("created") or "") or file.modified,
-            last_modified=read_time(note.findtext("updated") or "") or file.modified,
-        )
-        for number, note in enumerate(root.iter("note"))
-    ]
+    return [_make_enex(file, note, number) for number, note in enumerate(root.iter("note"), 1)]
+
+
+def _make_enex(file: File, note: Any, number: int) -> Entry:
+    """A note of Evernote; its key is its time, because exports have no ids."""
+    title = note.findtext("title") or f"{file.stem} {number}"
+    written = re.sub(r'<en-todo[^>]*checked="true"[^>]*/?>', "[x] ", note.findtext("content") or "")
+    written = re.sub(r"<en-todo[^>]*/?>", "[ ] ", written)
+    created = read_time(note.findtext("created") or "")
+    names: list[str] = []
+    lost: Counter[str] = Counter()
+    for resource in note.iter("resource"):
+        kind = (resource.findtext("mime") or "").partition("/")[0]
+        names += filter(None, [resource.findtext("resource-attributes/file-name")])
+        lost[
+            "picture"
+            if kind == "image"
+            else "recording"
+            if kind in ("audio", "video")
+            else "attached file"
+        ] += 1
+    text = "\n".join([read_html(written)[1], *(f"[{name}]" for name in names)])
+    facts = {
+        "author": note.findtext("note-attributes/author"),
+        "attachments": names,
+        LEFT_OUT: dict(lost),
+    }
+    return make_entry(
+        "notes", title, text, file, path=f"{DERIVED}{created or title}",
+        url=note.findtext("note-attributes/source-url") or "",
+        tags=tuple(tag.text for tag in note.iter("tag") if tag.text),
+        facts={name: fact for name, fact in facts.items() if fact},
+        created_at=created or file.modified,
+        last_modified=read_time(note.findtext("updated") or "") or created or file.modified,
+    )  # fmt: skip
 
 
 MAGIC = b"SQLite format 3\0"
@@ -188,7 +216,7 @@ def _make_note(
     facts: dict[str, object] = {"app": "Apple Notes", "folder": folder}
     text = ""
     if is_locked:
-        facts["locked"] = True
+        facts |= {"locked": True, LEFT_OUT: {"note that is locked": 1}}
     elif packed:
         try:
             text = _write_markdown(bytes(packed), attached)

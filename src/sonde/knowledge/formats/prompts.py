@@ -26,6 +26,7 @@ from sonde.knowledge.formats import (
     make_fields,
     split_front,
 )
+from sonde.knowledge.identity import DERIVED
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -39,15 +40,32 @@ _NAMES = {
 }
 MAX_YAML_BYTES = 1 << 20  # a larger file would keep the YAML parser busy for seconds
 _TEXTS = ("system_prompt", "user_prompt")
+_PLAIN = ("system_prompt", "user_prompt", "prompt", "system_message", "user_message")
+"""Names that only a prompt has."""
 _SECTION = re.compile(r"(?im)^#{1,3} +(system|user|details|description)(?: prompt)?:? *$")
 
 
-def is_prompt(value: Any) -> bool:
-    """Whether JSON or YAML is a prompt, or several."""
-    rows = _list_rows(value)
+def is_prompt(value: Any, *, wanted: bool) -> bool:
+    """Whether JSON, YAML or a table is a prompt, or several.
+
+    Settings and tables have texts under names such as `content`, too: unless prompts are `wanted`
+    (by the user, or by the file's name), every row must name its prompt as one.
+    """
+    rows = _list_rows(value, wanted=wanted)
+    names = _TEXTS if wanted or _is_list_of_prompts(value) else ()
     return bool(rows) and all(
-        isinstance(row, dict) and any(_find(row, name) for name in _TEXTS) for row in rows[:20]
+        isinstance(row, dict)
+        and (any(_find(row, name) for name in names) or any(_text(row.get(n)) for n in _PLAIN))
+        for row in rows[:20]
     )
+
+
+def _is_list_of_prompts(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("prompts"), list | dict)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _read_yaml(file: File) -> Any:
@@ -83,11 +101,13 @@ READERS: Mapping[str, Callable[[File], Any]] = {
 def parse_prompts(file: File) -> list[Entry]:
     """One prompt, a list or table of them, or a mapping from names."""
     value = READERS[file.suffix](file)
-    rows = [row for row in _list_rows(value) if isinstance(row, dict)]
+    rows = [row for row in _list_rows(value, wanted=True) if isinstance(row, dict)]
     if not rows:
         raise RefusedFormat("unknown", "no prompts")
-    made = [_make(file, row, str(at)) for at, row in enumerate(rows)]
-    return [_make(file, rows[0], "")] if len(made) == 1 and isinstance(value, dict) else made
+    if len(rows) == 1 and isinstance(value, dict):
+        return [_make(file, rows[0], "")]
+    return [_make(file, row, DERIVED + (_find(row, "name") or f"{file.stem} {at}"))
+            for at, row in enumerate(rows, 1)]  # fmt: skip
 
 
 def parse_prompt_markdown(file: File) -> list[Entry]:
@@ -113,18 +133,18 @@ def parse_fabric(file: File) -> list[Entry]:
     return [_make(file, {"name": name, field: file.text().strip()}, "")]
 
 
-def _list_rows(value: Any) -> list[Any]:
+def _list_rows(value: Any, *, wanted: bool) -> list[Any]:
     if isinstance(value, list):
         return value
     if isinstance(value, dict):
         if isinstance(value.get("prompts"), list | dict):
-            return _list_rows(value["prompts"])
+            return _list_rows(value["prompts"], wanted=True)
         if any(_find(value, name) for name in _TEXTS):
             return [value]
         rows = [
             {"name": key} | (row if isinstance(row, dict) else {"user_prompt": row})
             for key, row in value.items()
-            if isinstance(row, dict | str)
+            if isinstance(row, dict) or (wanted and isinstance(row, str))
         ]
         return rows if len(rows) == len(value) else []
     return []
@@ -140,7 +160,7 @@ def _make(file: File, row: Mapping[str, Any], key: str) -> Entry:
     shown = {name: known[name] for name in ("details", *_TEXTS, "author")}
     shown["keywords"] = ", ".join(tags)
     fields = {name: text for name, text in shown.items() if text}
-    name = known["name"] or (f"{file.stem} {int(key) + 1}" if key else file.stem)
+    name = known["name"] or key.removeprefix(DERIVED) or file.stem
     used = {alias for aliases in _NAMES.values() for alias in aliases}
     rest = {str(name): value for name, value in row.items() if name not in used and value}
     return make_fields("prompts", name, fields, file, path=key, tags=tags, facts=rest)

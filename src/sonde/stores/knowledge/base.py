@@ -126,6 +126,9 @@ class KnowledgeStore(Protocol):
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         """Store entries as they are, each replacing the one with its id. Returns the ids."""
 
+    def restamp(self, source: Source, rows: Mapping[str, tuple[str, str]]) -> None:
+        """Set path and hash of entries by id; what is found and shown of them stays."""
+
     def remove(self, source: Source, ids: Collection[str]) -> int:
         """Remove entries. Returns how many there were."""
 

@@ -200,6 +200,12 @@ class SqliteKnowledge(EntryReader):
             _advance(connection, source)
         return ids
 
+    def restamp(self, source: Source, rows: Mapping[str, tuple[str, str]]) -> None:
+        query = f"UPDATE {source} SET path = ?, hash = ? WHERE id = ?"
+        values = [(bind_text(path), text, bind_text(id)) for id, (path, text) in rows.items()]  # noqa: A001
+        with self._of[source].write() as connection:
+            connection.executemany(query, values)
+
     def remove(self, source: Source, ids: Collection[str]) -> int:
         replaced = []
         with self._of[source].write() as connection:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 from urllib.parse import quote
 
+from sonde.knowledge.formats import LEFT_OUT
 from sonde.knowledge.getting import EntryContent, Messages
 from sonde.knowledge.ranking import AnyHit, FileHit, find_message_id, make_uri, read_knowledge_query
 from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt, find_offset
@@ -237,6 +238,8 @@ def show_content(found: EntryContent | FileExcerpt, caller: Caller) -> GetAnswer
         meta = _show_entry(found.entry, found.piece, snippet, 1.0, "exact", (), caller)
         if found.content == snippet:
             meta["snippet"] = None  # once is enough
+        facts = found.entry.facts
+        meta |= {name: facts[name] for name in ("author", LEFT_OUT) if facts.get(name)}
         chunks: list[Json] = []
         for chunk in found.chunks:
             place = {"chunk_index": chunk.index, "start": chunk.start, "end": chunk.end}

@@ -92,6 +92,13 @@ class PostgresKnowledge(EntryReader):
         with self._database.transact(self._owner) as cursor:
             return put_entries(cursor, owner, source, entries)
 
+    def restamp(self, source: Source, rows: Mapping[str, tuple[str, str]]) -> None:
+        query = f"UPDATE {source} SET path = %s, hash = %s WHERE owner = %s AND id = %s"
+        values = [(pack_text(path), text, self._owner, pack_text(id))
+                  for id, (path, text) in rows.items()]  # noqa: A001  # fmt: skip
+        with self._database.transact(self._owner) as cursor:
+            cursor.executemany(query, values)
+
     def remove(self, source: Source, ids: Collection[str]) -> int:
         owner = self._identify()
         with self._database.transact(self._owner) as cursor:

@@ -1,0 +1,325 @@
+"""Collections with one entry for each item: bookmarks, highlights, references, events, contacts.
+
+Tables that are none of these come in whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from html import unescape
+from typing import Any
+
+from sonde.knowledge.formats import (
+    MAX_URL_CHARS,
+    File,
+    RefusedFormat,
+    compose_accents,
+    load_json,
+    make_document,
+    make_entry,
+)
+from sonde.knowledge.formats.office import write_row
+from sonde.knowledge.formats.pages import declared_charset
+from sonde.knowledge.identity import DERIVED
+from sonde.knowledge.retrieval import cut_fields
+from sonde.stores.knowledge.base import Entry
+from sonde.text.formats import read_time
+
+NETSCAPE = b"netscape-bookmark-file"  # begins the bookmarks that browsers export
+MAX_TITLE_CHARS = 200  # of an item without a name
+MAX_ROWS = 1_000_000  # of a table: what a parser's memory holds as text
+_BOOKMARK = re.compile(r"(?is)<(dt|/dl|dl|dd|h3|a)\b([^>]*)>([^<]*)")
+_ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*"([^"]*)\"""")
+
+
+def _make(file: File, kind: str, title: str, text: str, key: str, **known: Any) -> Entry:
+    """One item of a collection; `facts` without a value are left out."""
+    facts = {name: fact for name, fact in known.pop("facts", {}).items() if fact}
+    known = {name: value for name, value in known.items() if value}
+    title = " ".join(title.split())[:MAX_TITLE_CHARS] or file.stem
+    return make_entry("media", title, text, file, path=key, media_type=kind, facts=facts, **known)
+
+
+def _digest(*parts: str) -> str:
+    return DERIVED + hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def parse_bookmarks(file: File) -> list[Entry]:
+    """Bookmarks as browsers and services export them: one entry each, in their folders."""
+    made: list[Entry] = []
+    folders: list[str] = []
+    named = ""
+    for found in _BOOKMARK.finditer(file.text(declared_charset(file.data))):
+        tag, given, text = found[1].lower(), dict(_ATTRIBUTE.findall(found[2])), found[3].strip()
+        given = {name.lower(): unescape(value) for name, value in given.items()}
+        if tag == "h3":
+            named = unescape(text)
+        elif tag == "dl":
+            folders.append(named)
+            named = ""
+        elif tag == "/dl" and folders:
+            folders.pop()
+        elif tag == "a" and given.get("href"):
+            made.append(
+                _make_bookmark(file, given, unescape(text), "/".join(filter(None, folders)))
+            )
+        elif tag == "dd" and made and text:
+            whole = "".join(piece.text for piece in made[-1].pieces)
+            old = made.pop()
+            pieces = cut_fields({"": f"{whole}\n{unescape(text)}"})
+            made.append(replace(old, pieces=pieces))
+    if not made:
+        raise RefusedFormat("no_text", "no bookmarks")
+    return made
+
+
+def _make_bookmark(file: File, given: Mapping[str, str], name: str, folder: str) -> Entry:
+    url = given["href"][:MAX_URL_CHARS]
+    tags = tuple(tag.strip() for tag in given.get("tags", "").split(",") if tag.strip())
+    lines = [name, url, f"Folder: {folder}" if folder else "", given.get("shortcuturl", "")]
+    added = given.get("add_date") or given.get("time_added") or ""
+    return make_entry(
+        "media", (name or url)[:MAX_TITLE_CHARS], "\n".join(filter(None, lines)), file, path=url,
+        media_type="bookmark", url=url, tags=tags, facts={"folder": folder} if folder else {},
+        created_at=read_time(added) or file.modified,
+    )  # fmt: skip
+
+
+_PAGE = re.compile(r"(?i)(?:page|Seite|página|pagina) ([\w-]+)")
+_LOCATION = re.compile(r"(?i)(?:location|loc\.|position|posición|emplacement) ([\d-]+)")
+
+
+def is_clippings(text: str) -> bool:
+    """Whether a text is the file of highlights of a Kindle."""
+    return text.count("\n==========") > 0 and re.search(r"(?m)^- .*\|", text[:4_000]) is not None
+
+
+def parse_clippings(file: File) -> list[Entry]:
+    """Highlights and notes of a Kindle: one entry each, with book, author and place."""
+    made: list[Entry] = []
+    for block in re.split(r"(?m)^={8,}\s*$", file.text()):
+        lines = block.strip("\ufeff\n ").split("\n")
+        if len(lines) < 2:
+            continue
+        found = re.match(r"(.*?)\s*(?:\(([^()]*)\))?$", lines[0].strip())
+        book, author = (found[1], found[2] or "") if found else (lines[0], "")
+        text = "\n".join(lines[2:]).strip()
+        if text:
+            page, location = _PAGE.search(lines[1]), _LOCATION.search(lines[1])
+            place = {"page": page[1] if page else "", "location": location[1] if location else ""}
+            when = _read_long_date(lines[1].rpartition("|")[2])
+            made.append(_make_highlight(file, text, book, author, place, when))
+    if not made:
+        raise RefusedFormat("no_text", "no highlights")
+    return made
+
+
+def _make_highlight(
+    file: File, text: str, book: str, author: str, place: Mapping[str, str], when: int | None,
+    note: str = "", **known: Any,
+) -> Entry:  # fmt: skip
+    said = ", ".join(f"{name} {value}" for name, value in place.items() if value)
+    source = ", ".join(filter(None, [book, author, said]))
+    whole = "\n\n".join(filter(None, [text, f"Note: {note}" if note else "", f"From {source}"]))
+    # a highlight may be drawn longer, and its text be mended: the place is what stays
+    where = place.get("location", "") or place.get("page", "") or text[:60]
+    key = known.pop("key", "") or _digest(book, where)
+    facts = {"book": book, "author": author, **place}
+    return _make(
+        file, "highlight", f"{book}: {text}", whole, key, facts=facts, created_at=when, **known
+    )
+
+
+_ENGLISH = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+
+
+def _read_long_date(text: str) -> int | None:
+    """A date such as `Added on Sunday, 3 March 2024 10:15:02 PM`, in English or in numbers."""
+    numbers = re.findall(r"\d+", text)
+    month = next(
+        (at for at, name in enumerate(_ENGLISH, 1) if re.search(rf"(?i)\b{name}[a-z]*\b", text)),
+        None,
+    )
+    year = next((each for each in numbers if len(each) == 4), None)
+    if not (month and year and numbers):
+        return read_time(text)
+    day = next((each for each in numbers if len(each) <= 2), "1")
+    clock = re.search(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\s*([AaPp])?", text)
+    hour = int(clock[1]) if clock else 0
+    if clock and clock[4]:
+        hour = hour % 12 + (12 if clock[4].lower() == "p" else 0)
+    minute, second = (int(clock[2]), int(clock[3] or 0)) if clock else (0, 0)
+    return read_time(f"{year}-{month:02}-{int(day):02}T{hour:02}:{minute:02}:{second:02}")
+
+
+def read_table(file: File) -> list[list[str]]:
+    """The rows of a table with commas, semicolons or tabs. Raises `RefusedFormat`."""
+    text = file.text()
+    csv.field_size_limit(1 << 24)
+    head = text[:16_384].partition("\n")[0]  # the first row names the columns
+    mark = max(",;\t|", key=head.count) if file.suffix != "tsv" else "\t"
+    try:
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=mark))
+    except csv.Error as error:
+        raise RefusedFormat("broken", str(error)) from error
+
+
+def parse_table(file: File) -> list[Entry]:
+    """A table: highlights of Readwise, references of Zotero, or the table as it is."""
+    rows = read_table(file)
+    head = [name.strip().lower() for name in rows[0]] if rows else []
+    for wanted, make in _TABLES.items():
+        if set(wanted) <= set(head):
+            named = (dict(zip(head, row, strict=False)) for row in rows[1:])
+            return [entry for row in named for entry in make(file, row)]
+    lines = [line for row in rows[:MAX_ROWS] if (line := write_row(row))]
+    return [make_document(file, file.suffix, file.stem, "\n".join(lines))]
+
+
+def _make_readwise(file: File, row: Mapping[str, str]) -> Iterator[Entry]:
+    place = {row.get("location type") or "location": row.get("location") or ""}
+    tags = [*row.get("tags", "").split(","), *row.get("document tags", "").split(",")]
+    if row.get("highlight", "").strip():
+        yield _make_highlight(
+            file, row["highlight"], row.get("book title", ""), row.get("book author", ""), place,
+            read_time(row.get("highlighted at", "")), row.get("note", ""),
+            tags=tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip())),
+        )  # fmt: skip
+
+
+def _make_zotero(file: File, row: Mapping[str, str]) -> Iterator[Entry]:
+    fields = {name: value for name, value in row.items() if value}
+    yield _make_reference(file, row.get("key", ""), fields | {
+        "year": row.get("publication year", ""), "abstract": row.get("abstract note", ""),
+        "keywords": "; ".join([row.get("manual tags", ""), row.get("automatic tags", "")]),
+        "date": row.get("date", ""), "journal": row.get("publication title", ""),
+    }, added=row.get("date added", ""))  # fmt: skip
+
+
+_TABLES: Mapping[tuple[str, ...], Callable[[File, Mapping[str, str]], Iterator[Entry]]] = {
+    ("highlight", "book title"): _make_readwise,
+    ("key", "item type", "publication year", "author"): _make_zotero,
+}
+"""What makes entries of the rows of a table with these columns."""
+
+
+def _make_reference(file: File, key: str, fields: Mapping[str, str], added: str = "") -> Entry:
+    """A work that is cited: what it is, by whom, where; its abstract and notes."""
+    shown = {name: value.strip() for name, value in fields.items() if value and value.strip()}
+    title = shown.get("title", "") or key
+    text = "\n".join(f"{name}: {value}" for name, value in shown.items() if name != "key")
+    tags = [tag.strip() for tag in re.split(r"[,;]", shown.get("keywords", "")) if tag.strip()]
+    url = shown.get("url", "") or (f"https://doi.org/{shown['doi']}" if shown.get("doi") else "")
+    when = read_time(shown.get("date", "")) or read_time(f"{shown.get('year', '')[:4]}-01-01")
+    return _make(
+        file, "reference", title, text, key or _digest(title, shown.get("author", "")),
+        facts={"author": shown.get("author", ""), "year": shown.get("year", "")},
+        url=url[:MAX_URL_CHARS], tags=tuple(tags), created_at=when or read_time(added),
+    )  # fmt: skip
+
+
+_BIB_ENTRY = re.compile(r"(?m)^[ \t]*@(\w+)\s*[{(]\s*([^,\s{}]*)\s*,")
+_BIB_FIELD = re.compile(r"(?<![\w-])(\w[\w-]{0,60}+)\s*=\s*")
+_BIB_SKIPPED = ("comment", "string", "preamble")
+
+
+def parse_bibtex(file: File) -> list[Entry]:
+    """References in BibTeX: one entry each, known by its citation key."""
+    text = file.text()
+    starts = list(_BIB_ENTRY.finditer(text))
+    ends = [found.start() for found in starts[1:]] + [len(text)]
+    strings = dict(re.findall(r"(?i)@string\s*[{(]\s*(\w+)\s*=\s*[\"{]([^\"{}]*)[\"}]", text))
+    made = []
+    for found, end in zip(starts, ends, strict=True):
+        if found[1].lower() in _BIB_SKIPPED:
+            continue
+        fields = {"type": found[1].lower(), **dict(_read_bib(text[found.end() : end], strings))}
+        made.append(_make_reference(file, found[2], fields))
+    if not made:
+        raise RefusedFormat("no_text", "no references")
+    return made
+
+
+def _read_bib(body: str, strings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    at = 0
+    while found := _BIB_FIELD.search(body, at):
+        begin = at = found.end()
+        depth, quoted = 0, body[begin : begin + 1] == '"'
+        at += quoted
+        while at < len(body):
+            char = body[at]
+            depth += {"{": 1, "}": -1}.get(char, 0)
+            if depth < 0 or (
+                not depth and ((quoted and char == '"') or (not quoted and char == ","))
+            ):
+                break
+            at += 1
+        value = body[begin:at].strip().strip('"')
+        value = strings.get(value.strip(), value)
+        is_address = found[1].lower() in ("url", "doi", "file")
+        plain = re.sub(r"\\[A-Za-z]+ ?|[{}\\]", "", compose_accents(value))
+        yield found[1].lower(), value.strip("{} ") if is_address else " ".join(plain.split())
+        at += 1
+
+
+_RIS = {
+    "TI": "title", "T1": "title", "AU": "author", "A1": "author", "PY": "year", "Y1": "year",
+    "AB": "abstract", "N2": "abstract", "KW": "keywords", "UR": "url", "DO": "doi",
+    "JO": "journal", "T2": "journal", "PB": "publisher", "N1": "note", "DA": "date", "TY": "type",
+    "ID": "key",
+}  # fmt: skip
+
+
+def parse_ris(file: File) -> list[Entry]:
+    """References in RIS: one entry each."""
+    made: list[Entry] = []
+    fields: dict[str, str] = {}
+    for line in file.text().split("\n"):
+        found = re.match(r"([A-Z][A-Z0-9])  - ?(.*)", line)
+        if found and found[1] == "ER":
+            made.append(_make_reference(file, fields.get("key", ""), fields))
+            fields = {}
+        elif found and found[2].strip():
+            name = _RIS.get(found[1], found[1].lower())
+            fields[name] = "; ".join(filter(None, [fields.get(name, ""), found[2].strip()]))
+    if not made:
+        raise RefusedFormat("no_text", "no references")
+    return made
+
+
+def is_csl(value: Any) -> bool:
+    """Whether JSON is a list of references as Zotero and pandoc write it."""
+    first = value[0] if isinstance(value, list) and value else None
+    return isinstance(first, dict) and "type" in first and "id" in first and (
+        "issued" in first or "author" in first or "container-title" in first
+    )  # fmt: skip
+
+
+def parse_csl(file: File) -> list[Entry]:
+    """References in CSL-JSON: one entry each."""
+    made = []
+    for row in load_json(file):
+        if not isinstance(row, dict):
+            continue
+        fields = {
+            name.lower(): str(value) for name, value in row.items() if isinstance(value, str | int)
+        }
+        people = [each for each in row.get("author") or [] if isinstance(each, dict)]
+        names = [
+            str(each.get("literal") or f"{each.get('given', '')} {each.get('family', '')}")
+            for each in people
+        ]
+        issued = (row.get("issued") or {}).get("date-parts") or [[]]
+        when = "-".join(f"{int(part):02}" for part in issued[0] if str(part).isdigit())
+        fields |= {
+            "author": "; ".join(name.strip() for name in names),
+            "year": when[:4],
+            "date": when,
+        }
+        made.append(_make_reference(file, str(row.get("id") or ""), fields))
+    return made

@@ -1,0 +1,367 @@
+"""Mail: messages, mailboxes of any size; and calendars and address books."""
+
+from __future__ import annotations
+
+import contextlib
+import email
+import email.policy
+import hashlib
+import quopri
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+from sonde.knowledge.formats import LEFT_OUT, File, RefusedFormat, decode_bytes, make_entry
+from sonde.knowledge.formats.pages import declared_charset, read_html
+from sonde.knowledge.identity import DERIVED
+from sonde.stores.knowledge.base import Entry
+from sonde.text.formats import read_time
+
+_HEAD = re.compile(rb"(?:[\x21-\x39\x3b-\x7e]+:(?:[ \t\r\n]|(?=\S)).*\n(?:[ \t]+\S.*\n)*)+")
+_NAMES = re.compile(
+    rb"(?im)^(received|from|to|subject|date|message-id|return-path|delivered-to|mime-version|"
+    rb"content-type|x-[\w-]+|status):"
+)
+_SEPARATOR = re.compile(rb"(?m)^From [^\n]*\n")
+_DATED = re.compile(rb"\d{1,2}:\d{2}(?::\d{2})?\b.*\b(?:19|20)\d\d\b|\b(?:19|20)\d\d\b.*\d:\d{2}")
+_QUOTED = re.compile(rb"(?m)^>(>*From )")
+_HEAD_BYTES = 16_384  # of a message, to see whether it is one
+MAX_NESTED_MAILS = 5  # forwarded in forwarded ones
+MAX_ATTACHMENT_BYTES = 32 << 20  # larger ones are only named
+_STUB_CHARS = 200  # a plain part shorter than this, beside a page three times as long, is a stub
+
+
+def is_mail(data: bytes) -> bool:
+    """Whether a file begins like a message, whatever its name, as in a Maildir."""
+    head = _HEAD.match(data[:_HEAD_BYTES])
+    return head is not None and len(set(_NAMES.findall(head[0].lower()))) >= 3
+
+
+def is_mailbox(path: str, start: bytes) -> bool:
+    """Whether a file is a mailbox, by its name or its first bytes."""
+    name = path.rsplit("/", 1)[-1].lower()
+    return start.startswith(b"From ") and (name.endswith((".mbox", ".mbx")) or "." not in name)
+
+
+def _list_starts(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where messages begin: their separating line, and what is behind it.
+
+    A line of a body may begin with `From `, too. A separating line has a time, or an empty line
+    before it; and headers of mail follow.
+    """
+    for found in _SEPARATOR.finditer(data):
+        begin, end = found.span()
+        dated = _DATED.search(found[0]) is not None
+        behind_gap = not begin or data[max(0, begin - 4) : begin].replace(b"\r", b"").endswith(
+            b"\n\n"
+        )
+        if not (dated or behind_gap):
+            continue
+        head = _HEAD.match(data[end : end + _HEAD_BYTES])
+        names = len(set(_NAMES.findall(head[0].lower()))) if head else 0
+        alone = dated or len(found[0].split()) == 2  # only an address, as some programs write it
+        if names >= (1 if alone else 2) or (not begin and head):
+            yield begin, end
+
+
+def split_mailbox(parts: Iterable[bytes], most: int) -> Iterator[bytes]:
+    """A mailbox in pieces of whole messages, each about as large as `most` bytes."""
+    left = b""
+    for part in parts:
+        left += part
+        if len(left) < most:
+            continue
+        # headers behind the last separating lines may be cut
+        starts = [begin for begin, end in _list_starts(left) if end + _HEAD_BYTES < len(left)]
+        if starts and starts[-1] > 0:
+            yield left[: starts[-1]]
+            left = left[starts[-1] :]
+    if left:
+        yield left
+
+
+def parse_mbox(file: File) -> list[Entry]:
+    """A mailbox: one entry per message. One that cannot be read is left out and named."""
+    starts = list(_list_starts(file.data))
+    if not starts or starts[0][0] != 0:
+        raise RefusedFormat("unknown", "not a mailbox")
+    ends = [begin for begin, _ in starts[1:]] + [len(file.data)]
+    made: list[Entry] = []
+    for number, ((_, begin), end) in enumerate(zip(starts, ends, strict=True), 1):
+        try:
+            made += _make_mails(file, _QUOTED.sub(rb"\1", file.data[begin:end]))
+        except Exception as error:  # noqa: BLE001 - one message, not the mailbox
+            file.skip_part(f"message {number}", f"{type(error).__name__}: {error}")
+    if not made:
+        raise RefusedFormat("broken", "no message can be read")
+    return made
+
+
+def parse_eml(file: File) -> list[Entry]:
+    """One message."""
+    return list(_make_mails(file, file.data))
+
+
+def _make_mails(file: File, data: bytes) -> Iterator[Entry]:
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    if not message.keys():
+        raise RefusedFormat("broken", "no message")
+    lost: Counter[str] = Counter()
+    attached: list[str] = []
+    text = "\n\n".join(filter(None, _write_mail(file, message, lost, attached, 0)))
+    names = ("from", "to", "cc", "message-id", "in-reply-to", "list-id")
+    facts: dict[str, Any] = {name: _header(message, name) for name in names}
+    facts |= {"attachments": attached, LEFT_OUT: dict(+lost)}
+    labels = _header(message, "x-gmail-labels") or _header(message, "keywords")
+    sent = file.modified
+    with contextlib.suppress(ValueError, TypeError, IndexError):
+        sent = read_time(parsedate_to_datetime(_header(message, "date"))) or sent
+    subject = _header(message, "subject")
+    yield make_entry(
+        "media", subject or file.stem, text or subject, file,
+        path=_find_key(message, data), media_type="email", created_at=sent, last_modified=sent,
+        tags=tuple(tag.strip() for tag in labels.split(",") if tag.strip()),
+        facts={name: fact for name, fact in facts.items() if fact},
+    )  # fmt: skip
+
+
+def _find_key(message: Message, data: bytes) -> str:
+    """The message's id; without one, a digest of what no mail program changes."""
+    if known := _header(message, "message-id"):
+        return known
+    said = "\0".join(_header(message, name) for name in ("date", "from", "to", "subject"))
+    packed = said.encode() if said.strip("\0") else data
+    return DERIVED + hashlib.sha256(packed).hexdigest()[:16]
+
+
+def _header(message: Message, name: str) -> str:
+    try:
+        value = str(message[name] or "")
+    except (ValueError, AttributeError, IndexError, LookupError, TypeError):
+        return ""
+    if any("\udc80" <= char <= "\udcff" for char in value):  # bytes without an encoding
+        raw = value.encode("utf-8", "surrogateescape")
+        value = decode_bytes(raw) or raw.decode("utf-8", "replace")
+    return " ".join(value.split())
+
+
+def _write_mail(
+    file: File, message: Message, lost: Counter[str], attached: list[str], depth: int
+) -> Iterator[str]:
+    """Head, body and the texts of attachments and forwarded messages."""
+    shown = {"From": "from", "To": "to", "Cc": "cc"}
+    if depth:
+        shown |= {"Subject": "subject", "Date": "date"}
+    lines = [f"{name}: {_header(message, key)}" for name, key in shown.items()]
+    yield "\n".join(line for line in lines if not line.endswith(": "))
+    bodies, others = _sort_parts(message)
+    yield "\n\n".join(filter(None, (_read_body(part) for part in bodies)))
+    for part in others:
+        name, kind = _file_name(part), part.get_content_type()
+        if name:
+            attached.append(name)
+        if kind == "message/rfc822":
+            inner = part.get_payload()
+            inner = inner[0] if isinstance(inner, list) and inner else None
+            if isinstance(inner, Message) and depth < MAX_NESTED_MAILS:
+                said = _write_mail(file, inner, lost, attached, depth + 1)
+                yield "Forwarded message:\n" + "\n\n".join(filter(None, said))
+        elif kind in (
+            "application/pkcs7-mime",
+            "application/x-pkcs7-mime",
+            "application/pgp-encrypted",
+        ):
+            lost["encrypted part"] += 1
+        elif text := _read_attachment(file, part, name, lost):
+            yield f"Attachment {name}:\n{text}"
+
+
+def _sort_parts(message: Message) -> tuple[list[Message], list[Message]]:
+    """The parts that a mail program shows as the body, and those it shows as attachments."""
+    if message.get_content_type() == "multipart/alternative":
+        bodies, others = [], []
+        for part in _subparts(message):
+            inner, more = _sort_parts(part)
+            bodies += inner
+            others += more
+        plain = [part for part in bodies if part.get_content_type() == "text/plain"]
+        pages = [part for part in bodies if part.get_content_type() == "text/html"]
+        said, shown = (sum(len(_read_body(p)) for p in parts) for parts in (plain, pages))
+        is_stub = not said or (said < _STUB_CHARS and shown > 3 * said)
+        return (pages if is_stub and pages else plain or bodies), others
+    if message.is_multipart() and message.get_content_type() != "message/rfc822":
+        pairs = [_sort_parts(part) for part in _subparts(message)]
+        return [p for body, _ in pairs for p in body], [p for _, rest in pairs for p in rest]
+    disposed = message.get_content_disposition() == "attachment" or (
+        bool(_file_name(message)) and message.get_content_type() not in ("text/plain", "text/html")
+    )
+    if message.get_content_maintype() == "text" and not disposed:
+        return [message], []
+    return [], [message]
+
+
+def _subparts(message: Message) -> list[Message]:
+    inside = message.get_payload()
+    return (
+        [part for part in inside if isinstance(part, Message)] if isinstance(inside, list) else []
+    )
+
+
+def _file_name(part: Message) -> str:
+    with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
+        return part.get_filename() or ""
+    return ""
+
+
+def _decode(part: Message) -> str:
+    raw = part.get_payload(decode=True)
+    data = raw if isinstance(raw, bytes) else b""
+    declared = ""
+    with contextlib.suppress(ValueError, LookupError, AttributeError):
+        declared = part.get_content_charset() or ""
+    if part.get_content_subtype() in ("html", "xhtml+xml"):
+        declared = declared or declared_charset(data)
+    return decode_bytes(data, declared) or data.decode("utf-8", "replace")
+
+
+def _read_body(part: Message) -> str:
+    text = _decode(part)
+    if part.get_content_type() == "text/html":
+        text = read_html(text)[1]
+    return text.replace("\r\n", "\n").strip()
+
+
+def _read_attachment(file: File, part: Message, name: str, lost: Counter[str]) -> str:
+    """The text of an attached file; a kind of loss where it has none that is read."""
+    raw = part.get_payload(decode=True)
+    data = raw if isinstance(raw, bytes) else b""
+    kind = part.get_content_maintype()
+    if part.get_content_type() in ("text/plain", "text/html", "text/markdown") and (
+        len(data) <= MAX_ATTACHMENT_BYTES
+    ):
+        return _read_body(part)
+    if kind in ("image", "audio", "video") or part.get_content_type().endswith("-signature"):
+        lost["picture" if kind == "image" else "recording"] += kind in ("image", "audio", "video")
+        return ""
+    try:
+        if len(data) > MAX_ATTACHMENT_BYTES:
+            raise RefusedFormat("too_large")
+        return file.read_nested(name or f"part.{part.get_content_subtype()}", data)
+    except RefusedFormat:
+        lost["attached file"] += 1
+        return ""
+
+
+_RECORD_LINE = re.compile(
+    r"(?:[\w-]+\.)?([\w-]+)((?:;[^:;\"]+(?:\"[^\"]*\"[^:;\"]*)*)*):(.*)", re.DOTALL
+)
+_KINDS = {"VEVENT": "event", "VTODO": "task", "VJOURNAL": "journal", "VCARD": "contact"}
+_EVENT = {
+    "SUMMARY": "", "DESCRIPTION": "", "LOCATION": "Location", "DTSTART": "Start", "DTEND": "End",
+    "DUE": "Due", "RRULE": "Repeats", "ORGANIZER": "Organizer", "ATTENDEE": "Attendee",
+    "STATUS": "Status", "COMMENT": "Comment", "URL": "Address", "CONTACT": "Contact",
+}  # fmt: skip
+_CARD = {
+    "FN": "", "NICKNAME": "Nickname", "ORG": "Organization", "TITLE": "Title", "ROLE": "Role",
+    "EMAIL": "Mail", "TEL": "Telephone", "ADR": "Address", "URL": "Web", "BDAY": "Birthday",
+    "NOTE": "", "IMPP": "Messenger", "X-ANNIVERSARY": "Anniversary", "RELATED": "Related",
+}  # fmt: skip
+
+
+class _Field(NamedTuple):
+    name: str
+    given: str
+    value: str
+
+
+def parse_calendar(file: File) -> list[Entry]:
+    """The events, tasks and journals of a calendar."""
+    return _parse_records(file, _EVENT)
+
+
+def parse_contacts(file: File) -> list[Entry]:
+    """The cards of an address book."""
+    return _parse_records(file, _CARD)
+
+
+def _parse_records(file: File, names: Mapping[str, str]) -> list[Entry]:
+    made = [_make_record(file, kind, lines, names) for kind, lines in _list_blocks(file.text())]
+    if not made:
+        raise RefusedFormat("no_text", "nothing in it")
+    return made
+
+
+def _list_blocks(text: str) -> Iterator[tuple[str, list[_Field]]]:
+    """The lines of each event or card; alarms and time zones inside are left out."""
+    text = re.sub(r"\r?\n[ \t]", "", text)  # long lines are folded
+    text = re.sub(r"=\r?\n(?=[^\n]*=[0-9A-F]{2})", "", text)
+    kind, lines, inside = "", list[_Field](), 0
+    for line in text.split("\n"):
+        found = _RECORD_LINE.match(line.strip("\r"))
+        if found is None:
+            continue
+        name, given, value = found[1].upper(), found[2], found[3]
+        if name == "BEGIN":
+            if not kind and value.strip().upper() in _KINDS:
+                kind, lines = value.strip().upper(), []
+            elif kind:
+                inside += 1
+        elif name == "END":
+            if inside:
+                inside -= 1
+            elif kind:
+                yield _KINDS[kind], lines
+                kind = ""
+        elif kind and not inside:
+            lines.append(_Field(name, given, _read_value(given, value)))
+
+
+def _read_value(given: str, value: str) -> str:
+    if "QUOTED-PRINTABLE" in given.upper():
+        charset = re.search(r"(?i)charset=([\w-]+)", given)
+        raw = quopri.decodestring(value.encode())
+        value = decode_bytes(raw, charset[1] if charset else "") or value
+    value = re.sub(r"\\[nN]", "\n", value)
+    return re.sub(r"\\(.)", r"\1", value).strip()
+
+
+def _make_record(file: File, kind: str, lines: list[_Field], names: Mapping[str, str]) -> Entry:
+    first: dict[str, str] = {}
+    for line in lines:
+        first.setdefault(line.name, line.value)
+    shown: list[str] = []
+    for name, label in names.items():
+        for line in lines:
+            if line.name == name and line.value.strip(";"):
+                value = line.value.removeprefix("mailto:").removeprefix("MAILTO:")
+                named = re.search(r'CN="?([^";:]+)', line.given)
+                value = (
+                    " ".join(filter(None, value.split(";"))) if name in ("ADR", "ORG") else value
+                )
+                value = f"{named[1]} ({value})" if named else value
+                shown.append(f"{label}: {value}" if label else value)
+    title = (
+        first.get("SUMMARY")
+        or first.get("FN")
+        or " ".join(reversed(first.get("N", "").split(";")[:2]))
+    )
+    when = read_time(first.get("DTSTART") or first.get("DUE") or first.get("CREATED") or "")
+    changed = read_time(
+        first.get("LAST-MODIFIED") or first.get("REV") or first.get("DTSTAMP") or ""
+    )
+    tags = [
+        tag.strip() for line in lines if line.name == "CATEGORIES" for tag in line.value.split(",")
+    ]
+    key = first.get("UID", "") + (
+        f"/{first['RECURRENCE-ID']}" if first.get("RECURRENCE-ID") else ""
+    )
+    url = first.get("URL", "")
+    return make_entry(
+        "media", title.strip() or file.stem, "\n".join(shown) or title, file,
+        path=key or DERIVED + (title.strip() + first.get("DTSTART", "")), media_type=kind,
+        tags=tuple(filter(None, tags)), url=url if url.startswith("http") else "",
+        created_at=when or file.modified, last_modified=changed or file.modified,
+    )  # fmt: skip

@@ -1,0 +1,400 @@
+"""Conversations between people, as messengers export them.
+
+Slack, WhatsApp, Telegram (JSON and HTML), Signal, Discord, Messenger and Instagram.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from sonde.knowledge.formats import LEFT_OUT, File, RefusedFormat, decode_bytes, make_chat
+from sonde.knowledge.formats.pages import read_html
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.text.formats import read_time
+
+PEOPLE = "users.json"
+EMPTY = "message without text"
+_MARK = re.compile(r"<([@#!]?)([^<>|]*+)(?:\|([^<>]*+))?>")
+_MEDIA = re.compile(
+    r"(?i)^\u200e?<(?:media omitted|medien ausgeschlossen|medien weggelassen|médias omis|"
+    r"multimedia omitido|media omessi|arquivo de mídia oculto)>$|"
+    r"^\u200e?(?:image|video|audio|sticker|GIF|document|Contact card) omitted$"
+)
+_WHATSAPP = re.compile(
+    r"\u200e?\[?(\d{1,4})[./-](\d{1,2})[./-](\d{2,4}),? +(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
+    r"[ \u00a0\u202f]?([AaPp]\.?[ \u00a0\u202f]?[Mm]\.?)?\]?(?: -)? (?:([^:\n]{1,80}): )?(.*)"
+)
+_CHAT_NAME = re.compile(
+    r"^(?:WhatsApp[ -]Chat (?:with|-|mit)|Chat de WhatsApp con|Discussion WhatsApp avec|"
+    r"Conversa do WhatsApp com|Chat WhatsApp con) +"
+)
+_TELEGRAM_PAGE = re.compile(
+    r'(?s)<div class="message [^"]*" id="message(-?\d+)">(.*?)(?=<div class="message |\Z)'
+)
+_SIGNAL_LINE = re.compile(r"\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\] ([^:\n]{1,80}): ?(.*)")
+
+
+def make_talk(
+    file: File, app: str, title: str, rows: Iterator[Piece], key: str = "", **facts: Any
+) -> Entry:
+    """A conversation; messages without text are counted as left out."""
+    messages: list[Piece] = []
+    lost: Counter[str] = Counter()
+    for row in rows:
+        if row.text.strip():
+            messages.append(row)
+        else:
+            lost[EMPTY] += 1
+    if not messages:
+        raise RefusedFormat("no_text")
+    known = {"app": app, LEFT_OUT: dict(lost), **facts}
+    return make_chat(title, messages, file, path=key, facts={k: v for k, v in known.items() if v})
+
+
+def make_slack(file: File, rows: Any) -> Iterator[Entry]:
+    """A day of a channel; the folder is the channel's name."""
+    names = _read_people(file.beside)
+    channel = file.path.split("/")[-2] if "/" in file.path else "Slack"
+
+    def read() -> Iterator[Piece]:
+        for row in rows:
+            if not isinstance(row, dict) or str(row.get("subtype") or "").endswith(
+                ("_join", "_leave")
+            ):
+                continue
+            profile = row.get("user_profile") or row.get("bot_profile") or {}
+            user = str(row.get("user") or "")
+            known = profile.get("real_name") or names.get(user) or row.get("username") or user
+            stamp = str(row.get("ts"))
+            when = read_time(float(stamp)) if re.fullmatch(r"\d+(\.\d+)?", stamp) else None
+            key = str(row.get("client_msg_id") or row.get("ts") or "")
+            yield Piece(_read_slack(row, names), uuid=key, sender=str(known), created_at=when)
+
+    yield make_talk(file, "Slack", f"#{channel} {file.stem}", read())
+
+
+def _read_slack(row: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The text of a message, or of its blocks; then attachments and files by their names."""
+    parts = [str(row.get("text") or "") or "".join(_list_block_texts(row.get("blocks")))]
+    for each in _dicts(row.get("attachments")):
+        shown = [
+            each.get("title"),
+            each.get("text") or each.get("fallback"),
+            each.get("title_link"),
+        ]
+        parts += [str(text) for text in shown if text]
+    for each in _dicts(row.get("files")):
+        named = each.get("title") or each.get("name")
+        parts += [f"[{named}]"] if named else []
+        parts += [str(each["plain_text"])] if each.get("plain_text") else []
+    return _write_plain("\n".join(filter(None, parts)), names)
+
+
+def _list_block_texts(value: Any) -> Iterator[str]:
+    for each in value if isinstance(value, list) else [value]:
+        if not isinstance(each, dict):
+            continue
+        if isinstance(each.get("text"), str):
+            yield each["text"]
+        elif each.get("type") == "link":
+            yield str(each.get("url") or "")
+        elif each.get("type") == "user":
+            yield f"<@{each.get('user_id')}>"
+        for name in ("text", "elements", "fields"):
+            if isinstance(each.get(name), dict | list):
+                yield from _list_block_texts(each[name])
+        if each.get("type") in ("rich_text_section", "section", "rich_text_preformatted"):
+            yield "\n"
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _read_people(data: bytes) -> Mapping[str, str]:
+    try:
+        rows = json.loads(decode_bytes(data) or "[]")
+    except (ValueError, RecursionError):
+        return {}
+    names: dict[str, str] = {}
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and isinstance(row.get("id"), str):
+            profile = row.get("profile") if isinstance(row.get("profile"), dict) else {}
+            assert isinstance(profile, dict)
+            named = profile.get("real_name") or row.get("real_name") or row.get("name")
+            names[row["id"]] = str(named or row["id"])
+    return names
+
+
+def _write_plain(text: str, names: Mapping[str, str]) -> str:
+    """Slack's markup as plain text: @name, #channel, label (address)."""
+
+    def show(found: re.Match[str]) -> str:
+        mark, what, label = found.groups()
+        if mark == "@":
+            return f"@{label or names.get(what, what)}"
+        if mark:
+            return f"{'#' if mark == '#' else '@'}{label or what}"
+        return f"{label} ({what})" if label and label not in what else what
+
+    return html.unescape(_MARK.sub(show, text))
+
+
+def make_telegram(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """One exported conversation, or all of an account."""
+    one = isinstance(row.get("messages"), list)
+    chats = row.get("chats")
+    listed = [row] if one else chats.get("list") if isinstance(chats, dict) else []
+    for chat in _dicts(listed):
+        rows = (_read_telegram(message) for message in _dicts(chat.get("messages"))
+                if message.get("type", "message") == "message")  # fmt: skip
+        title = str(chat.get("name") or "Telegram")
+        try:
+            yield make_talk(file, "Telegram", title, rows, str(chat.get("id") or title))
+        except RefusedFormat:
+            if one:
+                raise
+
+
+def _read_telegram(message: Mapping[str, Any]) -> Piece:
+    text = _join_telegram(message.get("text"))
+    poll = message.get("poll")
+    if isinstance(poll, dict):
+        answers = [
+            f"- {each.get('text')} ({each.get('voters', 0)})"
+            for each in _dicts(poll.get("answers"))
+        ]
+        text = "\n".join(filter(None, [text, f"Poll: {poll.get('question')}", *answers]))
+    named = message.get("file_name") or message.get("title")
+    text = "\n".join(filter(None, [text, f"[{named}]" if named else ""]))
+    when = read_time(message.get("date_unixtime") or message.get("date"))
+    key, sender = str(message.get("id") or ""), str(message.get("from") or "")
+    return Piece(text, uuid=key, sender=sender, created_at=when)
+
+
+def _join_telegram(text: Any) -> str:
+    parts = []
+    for each in text if isinstance(text, list) else [text]:
+        shown = str(each.get("text") or "") if isinstance(each, dict) else str(each or "")
+        target = each.get("href") if isinstance(each, dict) else None
+        parts.append(f"[{shown}]({target})" if target else shown)
+    return "".join(parts)
+
+
+def is_telegram_page(data: bytes) -> bool:
+    """Whether a page is one of Telegram's export as HTML."""
+    return b'class="message default' in data and b'class="page_body chat_page"' in data
+
+
+def parse_telegram_page(file: File) -> list[Entry]:
+    """A page of a conversation that Telegram exported as HTML; long ones have several."""
+    text = file.text()
+    sender = ""
+
+    def find(body: str, name: str) -> str:
+        found = re.search(rf'(?s)<div class="{name}[^"]*">(.*?)</div>', body)
+        return read_html(found[1])[1].strip() if found else ""
+
+    def read() -> Iterator[Piece]:
+        nonlocal sender
+        for key, body in _TELEGRAM_PAGE.findall(text):
+            when = re.search(
+                r'title="(\d\d)\.(\d\d)\.(\d{4}) (\d\d:\d\d:\d\d)(?: UTC([+-]\d\d:\d\d))?', body
+            )
+            if when is None:
+                continue  # a line of the program: a date, somebody joined
+            day, month, year, hour, zone = when.groups()
+            at = read_time(f"{year}-{month}-{day}T{hour}{zone or '+00:00'}")
+            sender = find(body, "from_name") or sender
+            named = find(body, "title bold")
+            said = "\n".join(filter(None, [find(body, "text"), f"[{named}]" if named else ""]))
+            yield Piece(said, uuid=key, sender=sender, created_at=at)
+
+    title = re.search(r'(?s)<div class="text bold">(.*?)</div>', text)
+    name = read_html(title[1])[1].strip() if title else ""
+    return [make_talk(file, "Telegram", name or file.stem, read())]
+
+
+def make_discord(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """A channel as DiscordChatExporter writes it."""
+    guild, channel = row.get("guild") or {}, row.get("channel") or {}
+
+    def read() -> Iterator[Piece]:
+        for message in _dicts(row.get("messages")):
+            author = message.get("author") or {}
+            parts = [str(message.get("content") or "")]
+            parts += [
+                f"[{each.get('fileName')}]({each.get('url')})"
+                for each in _dicts(message.get("attachments"))
+            ]
+            for each in _dicts(message.get("embeds")):
+                parts += [
+                    str(each[name]) for name in ("title", "description", "url") if each.get(name)
+                ]
+            edited = " (edited)" if message.get("timestampEdited") else ""
+            sender = str(author.get("nickname") or author.get("name") or "")
+            text = "\n".join(filter(None, parts))
+            text = text + edited if text else ""
+            yield Piece(text, uuid=str(message.get("id") or ""), sender=sender,
+                        created_at=read_time(message.get("timestamp")))  # fmt: skip
+
+    named = [
+        str(guild.get("name") or ""),
+        str(channel.get("category") or ""),
+        f"#{channel.get('name') or file.stem}",
+    ]
+    yield make_talk(
+        file, "Discord", " ".join(filter(None, named)), read(), str(channel.get("id") or "")
+    )
+
+
+def make_messenger(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """A conversation of Messenger or Instagram; their JSON has UTF-8 spelled as Latin-1."""
+
+    def read() -> Iterator[Piece]:
+        for message in reversed(_dicts(row.get("messages"))):  # the newest is the first
+            parts = [_mend(message.get("content"))]
+            share = message.get("share") or {}
+            parts += [_mend(share.get("share_text")), _mend(share.get("link"))]
+            for name in ("photos", "videos", "files", "audio_files"):
+                parts += [
+                    f"[{each.get('uri', '').rsplit('/', 1)[-1]}]"
+                    for each in _dicts(message.get(name))
+                ]
+            yield Piece("\n".join(filter(None, parts)), sender=_mend(message.get("sender_name")),
+                        created_at=read_time(message.get("timestamp_ms")))  # fmt: skip
+
+    path = str(row.get("thread_path") or "")
+    names = ", ".join(_mend(each.get("name")) for each in _dicts(row.get("participants")))
+    yield make_talk(file, "Messenger", _mend(row.get("title")) or names or file.stem, read(), path)
+
+
+def _mend(value: Any) -> str:
+    text = str(value or "")
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def make_signal(file: File, rows: Sequence[Mapping[str, Any]]) -> Iterator[Entry]:
+    """Conversations as signal-export and sigtop write them in JSON."""
+
+    def read() -> Iterator[Piece]:
+        for row in rows:
+            sender = row.get("sender") or row.get("from") or row.get("source") or ""
+            when = read_time(row.get("sent_at") or row.get("date") or row.get("timestamp"))
+            files = [
+                f"[{each.get('fileName') or each.get('name')}]"
+                for each in _dicts(row.get("attachments"))
+            ]
+            text = "\n".join(filter(None, [str(row.get("body") or ""), *files]))
+            yield Piece(text, uuid=str(row.get("id") or ""), sender=str(sender), created_at=when)
+
+    title = (
+        file.path.split("/")[-2]
+        if file.stem in ("data", "chat", "messages") and "/" in file.path
+        else file.stem
+    )
+    yield make_talk(file, "Signal", title, read())
+
+
+def is_signal(text: str) -> bool:
+    """Whether a text is a conversation as signal-export writes it."""
+    lines = [line for line in text[:4_000].split("\n") if line.strip()][:5]
+    return bool(lines) and bool(_SIGNAL_LINE.match(lines[0]))
+
+
+def parse_signal(file: File) -> list[Entry]:
+    """A conversation of Signal in lines of `[time] sender: text`."""
+    rows: list[Piece] = []
+    for line in file.text().split("\n"):
+        if found := _SIGNAL_LINE.match(line):
+            rows.append(Piece(found[3], sender=found[2], created_at=read_time(found[1])))
+        elif rows and line.strip():
+            rows[-1] = replace(rows[-1], text=f"{rows[-1].text}\n{line}")
+    title = (
+        file.path.split("/")[-2]
+        if file.stem in ("chat", "index") and "/" in file.path
+        else file.stem
+    )
+    return [make_talk(file, "Signal", title, iter(rows))]
+
+
+def is_whatsapp(text: str) -> bool:
+    """Whether a text begins like an export of WhatsApp."""
+    lines = [line for line in text[:4_000].split("\n") if line.strip()][:5]
+    return bool(lines) and sum(bool(_WHATSAPP.match(line)) for line in lines) * 2 > len(lines)
+
+
+def parse_whatsapp(file: File) -> list[Entry]:
+    """A conversation exported as text; lines without a date continue the message before."""
+    messages: list[Piece] = []
+    rows = [(_WHATSAPP.match(line), line) for line in file.text().split("\n")]
+    month_first = _is_month_first([found for found, _ in rows if found])
+    for found, line in rows:
+        if found is None:
+            if messages and line.strip():
+                messages[-1] = replace(messages[-1], text=f"{messages[-1].text}\n{line}")
+        elif found[8] is not None:
+            when = _read_whatsapp(found, month_first=month_first)
+            text = "" if _MEDIA.match(found[9].strip()) else found[9].strip()
+            messages.append(Piece(text, sender=found[8].strip(), created_at=when))
+    title = _CHAT_NAME.sub("", file.stem)
+    if title == "_chat":  # of iOS, in an archive or folder with the name
+        people = dict.fromkeys(message.sender for message in messages)
+        title = (
+            _CHAT_NAME.sub("", file.path.split("/")[-2]) if "/" in file.path else ", ".join(people)
+        )
+    return [make_talk(file, "WhatsApp", title, iter(messages))]
+
+
+def _is_month_first(rows: Sequence[re.Match[str]]) -> bool:
+    """Whether dates are written month first, by the evidence of all of them.
+
+    A number above 12 is a day. Without one, the reading under which time never runs backwards is
+    right; if both do, twelve-hour times and slashes are American.
+    """
+    if any(int(found[2]) > 12 for found in rows):
+        return True
+    if any(12 < int(found[1]) <= 31 for found in rows) or not rows:
+        return False
+    backwards = []
+    for month_first in (False, True):
+        times = [when for found in rows if (when := _read_whatsapp(found, month_first=month_first))]
+        backwards.append(sum(b < a for a, b in pairwise(times)))
+    if backwards[0] != backwards[1]:
+        return backwards[1] < backwards[0]
+    spans = [_span(rows, month_first=month_first) for month_first in (False, True)]
+    is_american = bool(rows[0][7]) and "/" in rows[0][0][:12]
+    return is_american if spans[0] == spans[1] or is_american else spans[1] < spans[0] / 4
+
+
+def _span(rows: Sequence[re.Match[str]], *, month_first: bool) -> int:
+    times = [when for found in rows if (when := _read_whatsapp(found, month_first=month_first))]
+    return max(times) - min(times) if times else 0
+
+
+def _read_whatsapp(found: re.Match[str], *, month_first: bool) -> int | None:
+    first, second, third = int(found[1]), int(found[2]), int(found[3])
+    day, month, year = (second, first, third) if month_first else (first, second, third)
+    if first > 31:
+        year, month, day = first, second, third
+    year += 2000 if year < 100 else 0
+    hour = int(found[4])
+    half = re.sub(r"[^apm]", "", (found[7] or "").lower())
+    if half:
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    try:
+        when = datetime(year, month, day, hour, int(found[5]), int(found[6] or 0), tzinfo=UTC)
+    except ValueError:
+        return None
+    return read_time(when)

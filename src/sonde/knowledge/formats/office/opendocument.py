@@ -1,0 +1,232 @@
+"""OpenDocument: texts, spreadsheets and presentations, packed or flat."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sonde.knowledge.formats import (
+    File,
+    RefusedFormat,
+    make_document,
+    open_archive,
+    parse_xml,
+    read_member,
+)
+from sonde.knowledge.formats.office import write_row
+from sonde.stores.knowledge.base import Entry
+from sonde.text.formats import read_time
+
+_NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
+T = f"{{{_NAMES}text:1.0}}"
+_TABLE = f"{{{_NAMES}table:1.0}}"
+_OFFICE = f"{{{_NAMES}office:1.0}}"
+_DRAW = f"{{{_NAMES}drawing:1.0}}"
+_STYLE = f"{{{_NAMES}style:1.0}}"
+_SHOW = f"{{{_NAMES}presentation:1.0}}"
+_SVG = f"{{{_NAMES}svg-compatible:1.0}}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+MAX_REPEATED = 1_000  # columns or rows that a cell may stand for; beyond that they are layout
+
+
+def parse_opendocument(file: File) -> list[Entry]:
+    """The text in order, then headers and footers; a slide or sheet after another."""
+    lost: Counter[str] = Counter()
+    if file.data.startswith(b"PK"):
+        archive = open_archive(file.data)
+        if b"encryption-data" in _read(archive, "META-INF/manifest.xml"):
+            raise RefusedFormat("encrypted")
+        roots = [parse_xml(read_member(archive, "content.xml"))]
+        for name in ("styles.xml", "meta.xml"):
+            try:
+                roots += [parse_xml(data)] if (data := _read(archive, name)) else []
+            except RefusedFormat as error:
+                lost["damaged part"] += 1
+                file.skip_part(name, error.detail)
+    else:
+        roots = [parse_xml(file.data)]
+    reader = _Reader(roots, lost)
+    body = next((node for node in roots[0].iter(f"{_OFFICE}body")), None)
+    if body is None:
+        raise RefusedFormat("broken", "no body")
+    lines = [*reader.read_margins("header"), *reader.blocks(body), *reader.notes]
+    lines += reader.read_margins("footer")
+    said, tags = _read_meta(roots)
+    return [
+        make_document(
+            file, file.suffix.removeprefix("f"), said.get("title") or file.stem, "\n".join(lines),
+            facts={"author": said.get("initial-creator") or said.get("creator", "")},
+            tags=tags, lost=lost,
+            created_at=read_time(said.get("creation-date", "")) or file.modified,
+            last_modified=read_time(said.get("date", "")) or file.modified,
+        )
+    ]  # fmt: skip
+
+
+def _read(archive: Any, name: str) -> bytes:
+    return read_member(archive, name) if name in archive.NameToInfo else b""
+
+
+def _read_meta(roots: list[Any]) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    said: dict[str, str] = {}
+    tags: list[str] = []
+    for meta in (node for root in roots for node in root.iter(f"{_OFFICE}meta")):
+        for each in meta:
+            name = each.tag.rsplit("}", 1)[-1]
+            if name == "keyword":
+                tags += re.split(r"[,;]\s*", each.text or "")
+            else:
+                said[name] = (each.text or "").strip()
+    return said, tuple(filter(None, (tag.strip() for tag in tags)))
+
+
+class _Reader:
+    def __init__(self, roots: list[Any], lost: Counter[str]) -> None:
+        self._roots = roots
+        self._lost = lost
+        self.notes: list[str] = []
+        self._lists: dict[str, dict[int, str]] = {}
+        """By name of a list style: the format of the numbers at each level, empty for bullets."""
+        for root in roots:
+            for style in root.iter(f"{T}list-style"):
+                levels = self._lists.setdefault(style.get(f"{_STYLE}name", ""), {})
+                for level in style:
+                    depth = level.get(f"{T}level", "1")
+                    form = (
+                        level.get(f"{_STYLE}num-format", "")
+                        if level.tag.endswith("-number")
+                        else ""
+                    )
+                    suffix = level.get(f"{_STYLE}num-suffix", "") or "."
+                    levels[int(depth) if depth.isdigit() else 1] = suffix if form else ""
+
+    def read_margins(self, kind: str) -> Iterator[str]:
+        """Headers or footers, each once."""
+        seen: set[str] = set()
+        for root in self._roots:
+            for each in root.iter(f"{_STYLE}{kind}"):
+                for line in self.blocks(each):
+                    if line.strip() and line not in seen:
+                        seen.add(line)
+                        yield line
+
+    def blocks(self, parent: Any) -> Iterator[str]:
+        """The lines of what an element contains."""
+        for each in parent:
+            if each.tag in (f"{T}p", f"{T}h"):
+                yield from self._paragraph(each)
+            elif each.tag == f"{T}list":
+                yield from self._list(each, 1, each.get(f"{T}style-name", ""))
+            elif each.tag == f"{_TABLE}table":
+                yield from self._table(each)
+            elif each.tag == f"{_DRAW}page":
+                yield from self._slide(each)
+            elif each.tag == f"{T}tracked-changes":
+                self._lost["tracked deletion"] += sum(1 for _ in each.iter(f"{T}deletion"))
+            elif each.tag in (f"{_SVG}title", f"{_SVG}desc") and each.text:
+                yield each.text
+            elif each.tag == f"{_OFFICE}annotation":
+                yield self._comment(each)
+            elif not each.tag.endswith("-source"):  # of a table of contents
+                self._count(each)
+                yield from self.blocks(each)
+
+    def _count(self, node: Any) -> None:
+        self._lost["picture"] += node.tag == f"{_DRAW}image"
+        self._lost["embedded object"] += node.tag in (f"{_DRAW}object", f"{_DRAW}object-ole")
+        self._lost["recording"] += node.tag == f"{_DRAW}plugin"
+
+    def _slide(self, page: Any) -> Iterator[str]:
+        yield f"Slide {page.get(f'{_DRAW}name', '')}".strip()
+        for shape in page:
+            is_title = shape.get(f"{_SHOW}class") == "title"
+            lines = list(self.blocks([shape]))
+            if is_title and lines:
+                lines[0] = f"# {lines[0]}"
+            yield from (line for line in lines if line.strip())
+        yield ""
+
+    def _paragraph(self, node: Any, mark: str = "") -> Iterator[str]:
+        behind: list[str] = []
+        text = self._inline(node, behind)
+        level = node.get(f"{T}outline-level", "1")
+        if node.tag == f"{T}h" and text.strip():
+            mark = "#" * (int(level) if level.isdigit() else 1) + " " + mark
+        yield mark + text
+        yield from behind
+
+    def _inline(self, node: Any, behind: list[str]) -> str:
+        """The text of a paragraph; what stands beside it, such as boxes and notes, goes behind."""
+        parts = [node.text or ""]
+        for each in node:
+            name = each.tag
+            if name == f"{T}s":
+                count = each.get(f"{T}c", "1")
+                parts.append(" " * min(int(count) if count.isdigit() else 1, MAX_REPEATED))
+            elif name == f"{T}tab":
+                parts.append("\t")
+            elif name == f"{T}line-break":
+                parts.append("\n")
+            elif name == f"{T}note":
+                cited = each.findtext(f"{T}note-citation") or "*"
+                body = each.find(f"{T}note-body")
+                lines = list(self.blocks(body)) if body is not None else []
+                parts.append(f"[{cited}]")
+                self.notes.append(f"[{cited}] " + "\n".join(lines))
+            elif name == f"{_OFFICE}annotation":
+                behind.append(self._comment(each))
+            elif name == f"{T}a":
+                shown, target = self._inline(each, behind), each.get(_HREF, "")
+                is_link = target.startswith(("http", "mailto:")) and shown.strip() not in target
+                parts.append(f"[{shown}]({target})" if is_link and shown.strip() else shown)
+            elif name in (f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_DRAW}g", f"{_DRAW}text-box"):
+                behind += self.blocks([each])
+            elif not name.endswith(("}annotation-end", "}bookmark")):
+                parts.append(self._inline(each, behind))
+            parts.append(each.tail or "")
+        return "".join(parts) if "\n" in parts else re.sub(r"\s*\n\s*", " ", "".join(parts))
+
+    def _comment(self, node: Any) -> str:
+        author = node.findtext("{http://purl.org/dc/elements/1.1/}creator") or ""
+        lines = [line for each in node if each.tag.startswith(T) for line in self.blocks([each])]
+        return f"Comment by {author}: ".replace(" by :", ":") + " ".join(lines)
+
+    def _list(self, node: Any, depth: int, style: str) -> Iterator[str]:
+        suffix = self._lists.get(style, {}).get(depth, "")
+        number = 0
+        for item in node:
+            start = item.get(f"{T}start-value", "")
+            number = int(start) if start.isdigit() else number + 1
+            mark = (f"{number}{suffix} " if suffix else "- ") if item.tag == f"{T}list-item" else ""
+            for each in item:
+                if each.tag == f"{T}list":
+                    yield from self._list(each, depth + 1, each.get(f"{T}style-name", style))
+                elif each.tag in (f"{T}p", f"{T}h"):
+                    yield from self._paragraph(each, mark)
+                    mark = ""
+                else:
+                    yield from self.blocks([each])
+
+    def _table(self, node: Any) -> Iterator[str]:
+        name = node.get(f"{_TABLE}name", "")
+        is_sheet = node.find(f"{T}p") is None and any(True for _ in node.iter(f"{_TABLE}shapes"))
+        if name and (
+            is_sheet
+            or any(each.get(f"{_OFFICE}value-type") for each in node.iter(f"{_TABLE}table-cell"))
+        ):
+            yield f"# {name}"
+        for row in node.iter(f"{_TABLE}table-row"):
+            cells: list[str] = []
+            for cell in row:
+                lines = [line for line in self.blocks(cell) if line.strip()]
+                repeated = cell.get(f"{_TABLE}number-columns-repeated", "1")
+                times = int(repeated) if repeated.isdigit() else 1
+                cells += [" ".join(lines)] * (times if lines and times <= MAX_REPEATED else 1)
+            times = row.get(f"{_TABLE}number-rows-repeated", "1")
+            line = write_row(cells)
+            if line:
+                yield from [line] * (
+                    int(times) if times.isdigit() and int(times) <= MAX_REPEATED else 1
+                )

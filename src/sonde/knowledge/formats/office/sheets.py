@@ -1,0 +1,194 @@
+"""Slides and workbooks: PPTX, XLSX, and what calamine reads of XLS, XLSB and ODS."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date, datetime, time
+from typing import Any
+
+from sonde.knowledge.formats import File, RefusedFormat, make_document
+from sonde.knowledge.formats.office import (
+    R,
+    find_main,
+    make_office,
+    open_office,
+    read_drawn_texts,
+    read_part,
+    read_relations,
+    write_row,
+)
+from sonde.stores.knowledge.base import Entry
+
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_DML = "http://schemas.openxmlformats.org/drawingml/2006/"
+MAX_CELLS = 5_000_000  # of a workbook: what a parser's memory holds as text
+_FORMULA = re.compile(rb"<f[ >/](?:[^<]|<(?!/c>))*?(?=</c>|<v>|<is>)(?P<value><v>|<is>)?")
+
+
+def parse_pptx(file: File) -> list[Entry]:
+    """Slides: their texts, tables, charts, diagrams, notes and comments in order."""
+    archive = open_office(file)
+    main = find_main(archive)
+    targets = read_relations(archive, main)
+    root = read_part(archive, main)
+    if root is None:
+        raise RefusedFormat("broken", "no presentation")
+    lost: Counter[str] = Counter()
+    parts: list[str] = []
+    listed = [each.get(f"{R}id", "") for each in root.iter(f"{_P}sldId")]
+    for number, key in enumerate(listed, 1):
+        name = targets.get(key, ("", ""))[0]
+        try:
+            parts += [f"Slide {number}", *_read_slide(archive, name, lost), ""]
+        except RefusedFormat as error:
+            lost["damaged page"] += 1
+            file.skip_part(f"slide {number}", error.detail)
+    return [make_office(file, "pptx", archive, "\n".join(parts), lost)]
+
+
+def _read_slide(archive: zipfile.ZipFile, name: str, lost: Counter[str]) -> Iterator[str]:
+    slide = read_part(archive, name)
+    if slide is None:
+        return
+    targets = read_relations(archive, name)
+    yield from _read_shapes(slide, targets, archive, lost)
+    for target, kind in sorted(targets.values()):
+        if kind == "notesSlide" and (notes := read_part(archive, target)) is not None:
+            yield from _read_shapes(notes, {}, archive, Counter(), notes=True)
+        elif kind == "comments" and (root := read_part(archive, target)) is not None:
+            yield from (f"Comment: {each.text}" for each in root.iter(f"{_P}text") if each.text)
+
+
+def _read_shapes(
+    parent: Any, targets: Any, archive: zipfile.ZipFile, lost: Counter[str], *, notes: bool = False
+) -> Iterator[str]:
+    for each in parent:
+        if each.tag == f"{_P}sp":
+            kind = each.find(f".//{_P}nvPr/{_P}ph")
+            known = kind.get("type", "") if kind is not None else ""
+            if notes and known in ("sldNum", "hdr", "dt", "sldImg"):
+                continue
+            mark = "# " if known in ("title", "ctrTitle") and not notes else ""
+            text = "\n".join(_read_paragraphs(each, targets))
+            yield from [mark + text] if text.strip() else []
+        elif each.tag == f"{_A}tbl":
+            for row in each.iter(f"{_A}tr"):
+                yield " | ".join(
+                    " ".join(_read_paragraphs(cell, targets)) for cell in row.iter(f"{_A}tc")
+                )
+        elif each.tag == f"{_A}graphicData" and each.get("uri", "").startswith(f"{_DML}table"):
+            yield from _read_shapes(each, targets, archive, lost)
+        elif each.tag == f"{_A}graphicData":
+            found = False
+            for inner in each:
+                for key in (inner.get(f"{R}id"), inner.get(f"{R}dm")):
+                    target = targets.get(key, ("", ""))[0] if key else ""
+                    texts = list(read_drawn_texts(read_part(archive, target))) if target else []
+                    found = found or bool(texts)
+                    yield from texts
+            lost["embedded object"] += not found
+        elif each.tag == f"{_P}pic":
+            said = each.find(f"{_P}nvPicPr/{_P}cNvPr")
+            lost["picture"] += 1
+            yield from [said.get("descr")] if said is not None and said.get("descr") else []
+        elif not each.tag.endswith("}Fallback"):
+            yield from _read_shapes(each, targets, archive, lost, notes=notes)
+
+
+def _read_paragraphs(shape: Any, targets: Any) -> Iterator[str]:
+    for paragraph in shape.iter(f"{_A}p"):
+        parts: list[str] = []
+        for run in paragraph:
+            if run.tag == f"{_A}br":
+                parts.append("\n")
+                continue
+            text = "".join(each.text or "" for each in run.iter() if each.tag.endswith("}t"))
+            link = run.find(f"{_A}rPr/{_A}hlinkClick")
+            target = (
+                targets.get(link.get(f"{R}id"), ("", ""))[0] if link is not None and targets else ""
+            )
+            parts.append(f"[{text}]({target})" if text and target.startswith("http") else text)
+        if "".join(parts).strip():
+            yield "".join(parts)
+
+
+def parse_xlsx(file: File) -> list[Entry]:
+    """A workbook: every sheet as lines of cells, then its comments and links."""
+    archive = open_office(file)
+    lost: Counter[str] = Counter()
+    parts = list(_read_sheets(file, lost))
+    for name in sorted(archive.namelist()):
+        if re.match(r"xl/worksheets/[^/]+\.xml$", name):
+            lost["formula without a result"] += sum(
+                found["value"] is None for found in _FORMULA.finditer(archive.read(name))
+            )
+            links = [t for t, kind in read_relations(archive, name).values() if kind == "hyperlink"]
+            parts += dict.fromkeys(links)
+        elif re.match(r"xl/(?:threadedComments/|comments).*\.xml$", name):
+            root = read_part(archive, name)
+            for each in root.iter() if root is not None else ():
+                if each.tag.endswith(("}comment", "}threadedComment")):
+                    parts.append(
+                        "Comment: "
+                        + "".join(
+                            part.text or ""
+                            for part in each.iter()
+                            if part.tag.endswith(("}t", "}text"))
+                        )
+                    )
+        elif re.match(r"xl/(?:charts/chart|drawings/drawing)[^/]*\.xml$", name):
+            drawn = read_drawn_texts(read_part(archive, name))
+            parts += [text for text in drawn if not re.fullmatch(r"[\d.eE+-]+", text)]
+    return [make_office(file, "xlsx", archive, "\n".join(parts), lost)]
+
+
+def parse_workbook(file: File) -> list[Entry]:
+    """A workbook of another program: XLS, XLSB, ODS."""
+    lost: Counter[str] = Counter()
+    return [
+        make_document(file, file.suffix, file.stem, "\n".join(_read_sheets(file, lost)), lost=lost)
+    ]
+
+
+def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
+    import python_calamine
+
+    try:
+        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(file.data))
+    except python_calamine.PasswordError as error:
+        raise RefusedFormat("encrypted") from error
+    except python_calamine.CalamineError as error:
+        raise RefusedFormat("broken", str(error)) from error
+    cells = 0
+    for name in book.sheet_names:
+        try:
+            rows = book.get_sheet_by_name(name).to_python(skip_empty_area=True)
+        except python_calamine.CalamineError as error:
+            lost["damaged part"] += 1
+            file.skip_part(name, str(error))
+            continue
+        yield f"# {name}"
+        for row in rows:
+            cells += len(row)
+            if cells > MAX_CELLS:
+                lost["row over the limit"] += 1
+            elif line := write_row([show_cell(cell) for cell in row]):
+                yield line
+
+
+def show_cell(value: Any) -> str:
+    """A value as a spreadsheet shows it."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, datetime) and not (value.hour or value.minute or value.second):
+        return value.date().isoformat()
+    if isinstance(value, datetime | date | time):
+        return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+    return str(value)

@@ -1,0 +1,225 @@
+"""PDF by pdfium: text page by page, headings by the outline; scanned pages by tesseract."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from sonde.knowledge.formats import MAX_URL_CHARS, File, RefusedFormat, make_document
+from sonde.stores.knowledge.base import Entry
+from sonde.text.formats import read_time
+
+SCAN_SECONDS = 300.0
+"""For the scanned pages of one file, about a hundred; the rest is counted as left out."""
+_PAGE_SECONDS = 60.0  # for one page, which takes one to five
+_DPI = 200  # what tesseract reads well; pages are 72 points to the inch
+_MAX_PIXELS = 40_000_000  # of a page: A2 at that resolution
+_FEW_CHARS = 16  # a page with less text and a picture is scanned: a stamp or a number
+MAX_HEADING_CHARS = 200  # longer entries of an outline are no headings
+_BREAK = re.compile("(\\w+)(?:-|\u00ad|\u2010|\x02|\ufffe)[ \t]*\r?\n[ \t]*(\\w+)")
+_SOFT = re.compile("[\u00ad\x02\ufffe]")
+_ACCENT = re.compile("([\u00a8\u00b4`\u02c6\u02dc\u00b8\u02da]) ?([A-Za-z\u0131])")
+_COMBINING = {"\u00a8": "\u0308", "\u00b4": "\u0301", "`": "\u0300", "\u02c6": "\u0302",
+              "\u02dc": "\u0303", "\u00b8": "\u0327", "\u02da": "\u030a"}  # fmt: skip
+_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-]\d\d)'?(\d\d)?|Z)?")
+
+
+def parse_pdf(file: File) -> list[Entry]:
+    """A PDF's text. Damaged pages are left out; pages without text are read by tesseract."""
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(file.data)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise RefusedFormat("encrypted") from error
+        raise RefusedFormat("broken", str(error)) from error
+    lost: Counter[str] = Counter()
+    pages: list[str] = []
+    scanned: list[int] = []
+    for number in range(len(document)):
+        try:
+            page = document[number]
+            text = _write_links(page, page.get_textpage())
+            if len(text.strip()) < _FEW_CHARS and _has_picture(page):
+                scanned.append(number)
+            page.close()
+        except pypdfium2.PdfiumError as error:
+            lost["damaged page"] += 1
+            file.skip_part(f"page {number + 1}", str(error))
+            text = ""
+        pages.append(text)
+    read = _read_scans(document, scanned, pages) if scanned else 0
+    lost["scanned page"] += len(scanned) - read
+    said = document.get_metadata_dict()
+    facts = {"author": said.get("Author", ""), "pages": str(len(document))}
+    facts |= {"read_by_tesseract": f"{read} of {len(document)} pages"} if read else {}
+    text = _join_lines("\n\n".join(_mark_headings(document, pages)))
+    tags = tuple(filter(None, re.split(r"[,;]\s*", said.get("Keywords", ""))))
+    return [
+        make_document(
+            file,
+            "pdf",
+            said.get("Title", "") or file.stem,
+            text,
+            lost=lost,
+            facts=facts,
+            tags=tags,
+            created_at=_read_date(said.get("CreationDate", "")),
+            last_modified=_read_date(said.get("ModDate", "")),
+        )
+    ]
+
+
+def _write_links(page: Any, text_page: Any) -> str:
+    """The text of a page, with the addresses that its links lead to."""
+    from ctypes import byref, c_int, create_string_buffer
+
+    from pypdfium2 import raw
+
+    text: str = text_page.get_text_bounded()
+    place, link = c_int(0), raw.FPDF_LINK()
+    while raw.FPDFLink_Enumerate(page, byref(place), byref(link)):
+        action = raw.FPDFLink_GetAction(link)
+        size = raw.FPDFAction_GetURIPath(page.pdf, action, None, 0) if action else 0
+        corners = raw.FS_RECTF()
+        if not 0 < size <= MAX_URL_CHARS or not raw.FPDFLink_GetAnnotRect(link, byref(corners)):
+            continue
+        packed = create_string_buffer(size)
+        raw.FPDFAction_GetURIPath(page.pdf, action, packed, size)
+        target = packed.value.decode("utf-8", "replace")
+        shown = text_page.get_text_bounded(corners.left, corners.bottom, corners.right, corners.top)
+        shown = shown.strip()
+        if shown and shown in text and target not in text and shown not in target:
+            text = text.replace(shown, f"[{shown}]({target})", 1)
+        elif target not in text:
+            text = f"{text}\n{target}"
+    return text
+
+
+def _has_picture(page: Any) -> bool:
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+
+    return any(True for _ in page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE], max_depth=4))
+
+
+def _read_date(text: str) -> int | None:
+    found = _DATE.match(text.strip())
+    if not found:
+        return None
+    year, *rest = found.groups()[:6]
+    month, day, hour, minute, second = (
+        each or low for each, low in zip(rest, ("01", "01", "00", "00", "00"), strict=True)
+    )
+    zone = f"{found[7]}:{found[8] or '00'}" if found[7] else "+00:00"
+    return read_time(f"{year}-{month}-{day}T{hour}:{minute}:{second}{zone}")
+
+
+def _mark_headings(document: Any, pages: list[str]) -> list[str]:
+    """Pages whose lines that the outline names are headings."""
+    marked = [page.replace("\r\n", "\n") for page in pages]
+    try:
+        outline = [(each.level, each.get_title(), each.get_dest()) for each in document.get_toc()]
+    except Exception:  # noqa: BLE001 - a broken outline costs only the marks
+        return marked
+    for level, title, place in outline:
+        at = place.get_index() if place else None
+        if (
+            at is None
+            or not 0 <= at < len(marked)
+            or not 0 < len(title.strip()) <= MAX_HEADING_CHARS
+        ):
+            continue
+        words = r"\s+".join(map(re.escape, title.split()))
+        found = re.search(
+            rf"(?m)^((?:[\dIVXA-Z]+[.\d]*|Chapter \d+)?\s{{0,9}}){words}[ ]*$", marked[at]
+        )
+        if found:
+            line = " ".join(found[0].split())
+            before, behind = marked[at][: found.start()], marked[at][found.end() :]
+            marked[at] = f"{before}{'#' * (level + 1)} {line}{behind}"
+    return marked
+
+
+def _join_lines(text: str) -> str:
+    """Text with words that line ends cut in two put together, and accents on their letters.
+
+    A word that is written with its hyphen elsewhere keeps it.
+    """
+    text = text.replace("\r\n", "\n").replace("\0", "")
+    compounds = {each.lower() for each in re.findall(r"\w+-\w+", text)}
+
+    def join(found: re.Match[str]) -> str:
+        first, second = found[1], found[2]
+        keeps = f"{first}-{second}".lower() in compounds or first.isdigit() or second[0].isupper()
+        return (
+            f"{first}-{second}\n"
+            if keeps and _SOFT.search(found[0]) is None
+            else f"{first}{second}\n"
+        )
+
+    text = _SOFT.sub("", _BREAK.sub(join, text))
+    # old TeX fonts write an accent beside its letter
+    return _ACCENT.sub(_compose, text) if "\u00a8" in text or "\u00b4" in text else text
+
+
+def _compose(found: re.Match[str]) -> str:
+    letter = "i" if found[2] == "\u0131" else found[2]
+    made = unicodedata.normalize("NFC", letter + _COMBINING[found[1]])
+    return made if len(made) == 1 else found[0]
+
+
+def _read_scans(document: Any, scanned: list[int], pages: list[str]) -> int:
+    """Read pages that are pictures, as far as there is time. Returns how many had text."""
+    if not has_tesseract():
+        return 0
+    end = time.monotonic() + SCAN_SECONDS
+    count = 0
+    for number in scanned:
+        if time.monotonic() > end:
+            break
+        page = document[number]
+        scale = min(_DPI / 72, (_MAX_PIXELS / max(1, page.get_width() * page.get_height())) ** 0.5)
+        bitmap = page.render(scale=scale, grayscale=True)
+        rows = memoryview(bitmap.buffer).cast("B")
+        lines = (
+            rows[at * bitmap.stride : at * bitmap.stride + bitmap.width]
+            for at in range(bitmap.height)
+        )
+        picture = b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(lines)
+        if text := read_picture(picture):
+            pages[number] = text
+            count += 1
+    return count
+
+
+def has_tesseract(find: Callable[[str], str | None] = shutil.which) -> bool:
+    """Whether scanned pages can be read on this machine."""
+    return find("tesseract") is not None
+
+
+def read_picture(data: bytes) -> str:
+    """The text that tesseract sees in a picture, in all languages that are installed."""
+    program = shutil.which("tesseract")
+    if program is None:
+        return ""
+    listed = subprocess.run([program, "--list-langs"], capture_output=True, text=True, check=False)
+    known = [
+        line
+        for line in listed.stdout.split("\n")[1:]
+        if re.fullmatch(r"[a-zA-Z_/]{3,30}", line) and line != "osd"
+    ]
+    command = [program, "stdin", "stdout", "-l", "+".join(sorted(known)[:4]) or "eng"]
+    try:
+        done = subprocess.run(
+            command, input=data, capture_output=True, timeout=_PAGE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout.decode("utf-8", "replace").replace("\f", "").strip()

@@ -1,0 +1,219 @@
+"""The table of formats: which files are read by what, and what to do with the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from sonde.knowledge.formats import (
+    File,
+    RefusedFormat,
+    articles,
+    chats,
+    collected,
+    documents,
+    load_json,
+    mail,
+    messengers,
+    notes,
+    pdf,
+    prompts,
+    transcripts,
+)
+from sonde.knowledge.formats.office import legacy, opendocument, rtf, sheets, word
+from sonde.stores.knowledge.base import Entry, Source
+
+Parser = Callable[[File], list[Entry]]
+
+PICTURES = ("png", "jpg", "jpeg", "gif", "webp", "tiff", "tif", "bmp")
+_MARKDOWN = ("md", "markdown", "mdown")
+_TEXT = ("txt", "text", "rst", "org", "adoc")
+_BY_SUFFIX: Mapping[str, Parser] = {
+    "pdf": pdf.parse_pdf,
+    "epub": documents.parse_epub,
+    **dict.fromkeys(("docx", "docm", "dotx"), word.parse_docx),
+    **dict.fromkeys(("pptx", "pptm", "ppsx"), sheets.parse_pptx),
+    **dict.fromkeys(("xlsx", "xlsm"), sheets.parse_xlsx),
+    **dict.fromkeys(("xls", "xlsb"), sheets.parse_workbook),
+    **dict.fromkeys("odt ods odp odg ott fodt fods fodp".split(), opendocument.parse_opendocument),
+    "rtf": rtf.parse_rtf,
+    "doc": legacy.parse_doc,
+    **dict.fromkeys(("ppt", "pps"), legacy.parse_ppt),
+    **dict.fromkeys(("html", "htm", "xhtml"), articles.parse_html),
+    **dict.fromkeys(("mht", "mhtml"), articles.parse_mhtml),
+    **dict.fromkeys(("srt", "vtt"), transcripts.parse_subtitles),
+    "eml": mail.parse_eml,
+    **dict.fromkeys(("mbox", "mbx"), mail.parse_mbox),
+    "enex": notes.parse_enex,
+    "opml": documents.parse_opml,
+    "ipynb": documents.parse_notebook,
+    **dict.fromkeys(("tex", "latex", "ltx"), documents.parse_latex),
+    "bib": collected.parse_bibtex,
+    "ris": collected.parse_ris,
+    **dict.fromkeys(("ics", "ical"), mail.parse_calendar),
+    "vcf": mail.parse_contacts,
+    "jsonl": transcripts.parse_log,
+    **dict.fromkeys(PICTURES, documents.parse_image),
+}
+"""What reads which ending. `find_parser` looks into files whose ending does not tell."""
+_BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...] = (
+    (
+        ("html", "htm"),
+        lambda data: collected.NETSCAPE in data[:200].lower(),
+        collected.parse_bookmarks,
+    ),
+    (("html",), messengers.is_telegram_page, messengers.parse_telegram_page),
+    (("png",), prompts.has_card, prompts.parse_png),
+    (("doc",), lambda data: data.lstrip()[:5] == b"{\\rtf", rtf.parse_rtf),
+    (("doc", "xls"), lambda data: b"<html" in data[:2048].lower(), articles.parse_html),
+    (("doc",), lambda data: data.startswith(b"PK"), word.parse_docx),
+    (
+        ("mht", "mhtml", "eml"),
+        lambda data: b"snapshot-content-location" in data[:4096].lower(),
+        articles.parse_mhtml,
+    ),
+    (("sqlite", "sqlite3", "db"), notes.is_apple_notes, notes.parse_apple_notes),
+    (("",), lambda data: data.startswith(b"From "), mail.parse_mbox),
+)
+"""What reads files with these endings whose bytes show what they are; asked first."""
+_SHAPES: tuple[tuple[Callable[[File, Any], Iterator[Entry]], Callable[[Any, Any], bool]], ...] = (
+    (chats.make_chatgpt, lambda row, _: isinstance(row.get("mapping"), dict)),
+    (chats.make_claude, lambda row, _: isinstance(row.get("chat_messages"), list)),
+    (chats.make_claude_project, lambda row, _: "prompt_template" in row and "docs" in row),
+    (chats.make_claude_memory, lambda row, _: "conversations_memory" in row),
+    (chats.make_studio, lambda row, _: isinstance(row.get("chunkedPrompt"), dict)),
+    (chats.make_gemini,
+     lambda _, value: isinstance(value, list) and any(map(chats.is_gemini, value))),
+    (messengers.make_discord, lambda row, _: {"guild", "channel", "messages"} <= set(row)),
+    (messengers.make_messenger, lambda row, _: {"participants", "thread_path"} <= set(row)),
+    (messengers.make_telegram, lambda row, value: row is value and _is_telegram(row)),
+    (messengers.make_slack, lambda row, value: isinstance(value, list)
+     and row.get("type") == "message" and "ts" in row),
+    (messengers.make_signal, lambda row, value: isinstance(value, list) and "body" in row
+     and bool({"sent_at", "quote", "reactions"} & set(row))),
+)  # fmt: skip
+"""What makes conversations of each export, and how it is known: by its first row, or all of it."""
+
+
+def _is_telegram(row: Mapping[str, Any]) -> bool:
+    chats, messages = row.get("chats"), row.get("messages")
+    first = (
+        [each for each in messages[:20] if isinstance(each, dict)]
+        if isinstance(messages, list)
+        else []
+    )
+    known = {name for each in first for name in each}
+    return isinstance(chats, dict) or ("role" not in known and bool({"from", "from_id"} & known))
+
+
+def _find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | None:
+    """What makes conversations of the rows of a JSON export; None when it is none."""
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, dict):
+        return None
+    for make, is_it in _SHAPES:
+        if is_it(first, value):
+            return make
+    return None
+
+
+def _parse_chat_export(file: File) -> list[Entry]:
+    """Every conversation of an export in JSON. One that cannot be read is left out and named."""
+    value = load_json(file)
+    make = _find_chat_maker(value)
+    if make is None:
+        raise RefusedFormat("unknown", "not a known export")
+    if make in (messengers.make_slack, messengers.make_signal):
+        return list(make(file, value))
+    rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
+    made: list[Entry] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            made += [chat for chat in make(file, row) if chat.pieces]
+        except (TypeError, ValueError, KeyError, AttributeError, RefusedFormat) as error:
+            if len(rows) == 1:
+                raise
+            if not isinstance(error, RefusedFormat):
+                file.skip_part(f"conversation {number}", f"{type(error).__name__}: {error}")
+    return made
+
+
+_JSON: tuple[tuple[Callable[[Any], object], Parser], ...] = (
+    (prompts.is_card, prompts.parse_card),
+    (_find_chat_maker, _parse_chat_export),
+    (transcripts.is_transcript, transcripts.parse_transcript),
+    (collected.is_csl, collected.parse_csl),
+    (documents.is_notebook, documents.parse_notebook),
+)
+"""What reads JSON of which shape."""
+_LINES: tuple[tuple[tuple[Source, ...], Callable[[str], bool], Parser], ...] = (
+    (("chats",), messengers.is_signal, messengers.parse_signal),
+    (("chats",), messengers.is_whatsapp, messengers.parse_whatsapp),
+    (("media",), collected.is_clippings, collected.parse_clippings),
+)
+"""What reads text that begins like an export, and which sources it makes."""
+_REFUSED: Mapping[str, str] = {
+    "json": "JSON of no known export",
+    **dict.fromkeys(("yaml", "yml"), "YAML without prompts"),
+    "pages": "of Apple's Pages: export it as DOCX or PDF",
+    "numbers": "of Apple's Numbers: export it as XLSX",
+    "key": "of Apple's Keynote: export it as PPTX",
+    **dict.fromkeys(("mobi", "azw", "azw3", "kfx"), "of a Kindle: convert it to EPUB"),
+    "djvu": "convert it to PDF",
+    **dict.fromkeys(("msg", "pst", "ost"), "of Outlook: export it as EML or mbox"),
+    "one": "of OneNote: export it as DOCX or PDF",
+    **dict.fromkeys(("rar", "7z", "tar", "gz", "tgz"), "unpack it and import the folder"),
+    **dict.fromkeys(
+        "mp3 m4a wav ogg flac mp4 mov mkv webm".split(), "sound and video: import a transcript"
+    ),
+    **dict.fromkeys("wpd wps sxw".split(), "of an old word processor: save it as ODT or DOCX"),
+}
+"""What to do with files that are not read, by ending."""
+_FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
+
+
+def find_parser(file: File, wanted: Source | None) -> Parser:
+    """What reads a file. Raises `RefusedFormat`."""
+    suffix = file.suffix
+    if suffix == "html" and wanted != "media" and notes.is_notion(file):
+        return notes.parse_notion
+    for endings, is_it, parser in _BY_CONTENT:
+        if suffix in endings and is_it(file.data):
+            return parser
+    if suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[suffix]
+    if suffix in _MARKDOWN or suffix in _TEXT:
+        return _find_text(file, wanted)
+    if suffix in prompts.READERS and (data := _find_data(file, wanted)):
+        return data
+    if suffix in ("csv", "tsv"):
+        return collected.parse_table
+    if mail.is_mail(file.data):
+        return mail.parse_eml
+    raise RefusedFormat("unknown", _REFUSED.get(suffix, f".{suffix}" if suffix else "no ending"))
+
+
+def _find_data(file: File, wanted: Source | None) -> Parser | None:
+    if file.suffix == "json":
+        value = load_json(file)
+        for is_shape, parser in _JSON:
+            if is_shape(value):
+                return parser
+    value = prompts.READERS[file.suffix](file)
+    is_wanted = wanted == "prompts" or "prompt" in file.path.lower()
+    return prompts.parse_prompts if prompts.is_prompt(value, wanted=is_wanted) else None
+
+
+def _find_text(file: File, wanted: Source | None) -> Parser:
+    if file.suffix in _TEXT:
+        text = file.text()
+        for sources, is_it, parser in _LINES:
+            if (wanted is None or wanted in sources) and is_it(text):
+                return parser
+        return notes.parse_note if wanted == "notes" else documents.parse_plain_text
+    if wanted == "media":
+        return documents.parse_markdown
+    if _FABRIC.search(file.path):
+        return prompts.parse_fabric
+    return prompts.parse_prompt_markdown if wanted == "prompts" else notes.parse_note

@@ -1,0 +1,280 @@
+"""Which known entry an imported one is: by its id, its key or its text, never by its place.
+
+A parser gives every entry of a container a key. An id that its program gave it (a Message-ID, a
+GUID, an export's id) is a strong key. A key that starts with `~` was derived (a time, a name), and
+the empty key is that of a file with one entry: these are weak, and the text counts too.
+
+    same key and text  >  same text, if a key is weak  >  same key  >  the only entry of the file
+
+An entry that left its file is looked for in the other files of the import in the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from sonde.stores.knowledge.base import Entry, Source
+
+DERIVED = "~"  # starts a key that is no id
+_NUMBERED = re.compile(r"#\d+\Z")
+_OLD_NUMBERED = re.compile(r"~\d+\Z")
+_TELLING_CHARS = 40  # shorter texts repeat ("ok", "see attached"): the title counts too
+_DIGEST_BYTES = 8  # 64 bits: among a million entries, a chance of one in 40 million
+
+
+class Mark(NamedTuple):
+    """What is stored of an import with each entry: the file's state, and the entry's digest."""
+
+    file: str
+    """SHA-256 of the file."""
+    size: str = ""
+    time: str = ""
+    entries: str = ""
+    """How many entries the file has; a file with fewer stored ones is read again."""
+    text: str = ""
+    """The digest of the entry; empty in libraries of before 0.1.0, whose keys were positions."""
+
+    @classmethod
+    def read(cls, text: str) -> Mark:
+        """The mark in an entry's `hash`."""
+        return cls(*text.split(":")[:5])
+
+    def write(self) -> str:
+        """As stored."""
+        return ":".join(self).rstrip(":")
+
+    def with_text(self, text: str) -> str:
+        """As stored, with the digest of the entry that has this `hash`."""
+        return self._replace(text=Mark.read(text).text).write()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """An entry that an earlier import made: stored, or deleted here."""
+
+    source: Source
+    file: str
+    key: str
+    mark: Mark
+    entry: Entry | None = None
+    """Its head; None if it was deleted here."""
+
+    @property
+    def kept_key(self) -> str:
+        """The key as its parser gave it."""
+        return (_NUMBERED if self.mark.text else _OLD_NUMBERED).sub("", self.key)
+
+
+def digest_text(entry: Entry) -> str:
+    """A digest of an entry's text."""
+    parts = [f"{piece.field}\0{piece.sender}\0{piece.text}" for piece in entry.pieces]
+    if sum(len(piece.text) for piece in entry.pieces) < _TELLING_CHARS:
+        parts.append(entry.title)
+    packed = "\1".join(parts).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(packed, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _inner(key: str) -> str:
+    """The key inside the member of an archive: `member!key`."""
+    return key.rpartition("!")[2]
+
+
+def _is_weak(key: str) -> bool:
+    inner = _inner(key)
+    return not inner or inner.startswith(DERIVED)
+
+
+def _ident(key: str) -> str:
+    """What an entry is known by: its id wherever it lies in an archive, else its whole key."""
+    return key if _is_weak(key) else _inner(key)
+
+
+def match_entries(known: Sequence[Known], made: Sequence[Entry]) -> list[Known | None]:
+    """For each entry of a file, which of the file's known ones it is."""
+    found: list[Known | None] = [None] * len(made)
+    left = dict.fromkeys(known)
+    rows = [(entry.source, _ident(entry.path), Mark.read(entry.hash).text) for entry in made]
+    weak = {at for at, entry in enumerate(made) if _is_weak(entry.path)}
+    _pair(
+        left,
+        found,
+        lambda one: (one.source, _ident(one.kept_key), one.mark.text),
+        dict(enumerate(rows)),
+    )
+    _match_positions(left, made, found)
+    texts = {at: (source, text) for at, (source, _, text) in enumerate(rows)}
+    _pair(left, found, _name_text, {at: name for at, name in texts.items() if at in weak})
+    _pair(left, found, lambda one: _name_text(one) if _is_weak(one.kept_key) else None, texts)
+    keys = {at: row[:2] for at, row in enumerate(rows)}
+    _pair(left, found, lambda one: (one.source, _ident(one.kept_key)), keys)
+    for source in {entry.source for entry in made}:
+        ours = [one for one in left if one.source == source]
+        theirs = [at for at, entry in enumerate(made) if entry.source == source]
+        alone = len(ours) == len(theirs) == 1 and found[theirs[0]] is None
+        if alone and "" in (ours[0].key, made[theirs[0]].path):
+            found[theirs[0]] = ours[0]
+    return found
+
+
+def _name_text(one: Known) -> Hashable:
+    return (one.source, one.mark.text) if one.mark.text else None
+
+
+def _pair(
+    left: dict[Known, None],
+    found: list[Known | None],
+    name: Callable[[Known], Hashable],
+    names: Mapping[int, Hashable],
+) -> None:
+    """Pair entries with known ones of the same name, in order; paired ones leave `left`."""
+    by: defaultdict[Hashable, deque[Known]] = defaultdict(deque)
+    for one in left:
+        if (own := name(one)) is not None:
+            by[own].append(one)
+    for at, wanted in names.items():
+        if found[at] is None and by.get(wanted):
+            one = by[wanted].popleft()
+            found[at] = one
+            del left[one]
+
+
+def _match_positions(
+    left: dict[Known, None], made: Sequence[Entry], found: list[Known | None]
+) -> None:
+    """Match entries of older libraries, whose keys were positions in the file.
+
+    In a file that did not change since, the position is right. Else a stored one has an id, a time
+    or a title to be known by; a deleted one has only its position, which is counted from the
+    nearest known ones.
+    """
+    old = sorted(
+        (one for one in left if not one.mark.text and _inner(one.key).isdigit()),
+        key=lambda one: (one.entry is None, int(_inner(one.key))),
+    )
+    if not old:
+        return
+    places = _list_positions(made)
+    numbers = {at: place[2] for place, at in places.items()}
+    by_id = {(entry.source, _inner(entry.path)): at for at, entry in enumerate(made)}
+    shifts: dict[tuple[str, int], int] = {}
+    for one in old:
+        member, number = one.key.rpartition("!")[0], int(_inner(one.key))
+        at = None
+        if made and one.mark.file == Mark.read(made[0].hash).file:
+            at = places.get((one.source, member, number))
+        elif one.entry:
+            said = one.entry.facts.get("message-id")
+            names = (said, f"{DERIVED}{one.entry.created_at}", f"{DERIVED}{one.entry.title}")
+            ids = (by_id.get((one.source, str(each))) for each in names if each)
+            at = next((each for each in ids if each is not None), None)
+        else:
+            near = sorted((abs(place - number), place) for name, place in shifts if name == member)
+            tried = [number + shifts[member, place] for _, place in near[:2]] or [number]
+            places_left = (places.get((one.source, member, each)) for each in tried)
+            at = next((each for each in places_left if each is not None and not found[each]), None)
+        if at is not None and found[at] is None:
+            found[at] = one
+            del left[one]
+            shifts[member, number] = numbers[at] - number
+
+
+def _list_positions(made: Sequence[Entry]) -> dict[tuple[Source, str, int], int]:
+    """The index of each entry by its source, its member of an archive, and its position there."""
+    counts: Counter[tuple[Source, str]] = Counter()
+    places: dict[tuple[Source, str, int], int] = {}
+    for at, entry in enumerate(made):
+        member = entry.source, entry.path.rpartition("!")[0]
+        places[*member, counts[member]] = at
+        counts[member] += 1
+    return places
+
+
+def name_entries(
+    entries: Sequence[Entry], known: Sequence[Known | None], used: set[tuple[Source, str]]
+) -> list[str]:
+    """A distinct key for each entry of a file: the one it had, else its own, numbered if `used`."""
+    keys = [one.key if one and one.kept_key == entry.path else None
+            for one, entry in zip(known, entries, strict=True)]  # fmt: skip
+    used |= {
+        (entry.source, key) for entry, key in zip(entries, keys, strict=True) if key is not None
+    }
+    for at, entry in enumerate(entries):
+        key, number = keys[at], 1
+        if key is None:
+            key = entry.path
+            while (entry.source, key) in used:
+                number += 1
+                key = f"{entry.path}#{number}"
+            used.add((entry.source, key))
+            keys[at] = key
+    return [str(key) for key in keys]
+
+
+class Pool:
+    """Known entries that left their files, or may have: any other file may have them now."""
+
+    def __init__(self) -> None:
+        self._by: defaultdict[Hashable, list[Known]] = defaultdict(list)
+        self._claimed: set[Known] = set()
+
+    def add(self, known: Iterable[Known]) -> None:
+        """Offer these to other files."""
+        for one in known:
+            for name in _list_names(one.source, one.file, one.kept_key, one.mark):
+                self._by[name].append(one)
+
+    def claim(self, one: Known) -> None:
+        """Withdraw an entry that has been found."""
+        self._claimed.add(one)
+
+    def is_left(self, one: Known) -> bool:
+        """Whether nothing was found to be this one."""
+        return one not in self._claimed
+
+    def find(self, file: str, entry: Entry) -> list[Known]:
+        """The unclaimed entries of other files that this one may be, best first.
+
+        `is_certain` tells those that are it from those whose text has to be compared.
+        """
+        names = _list_names(entry.source, file, entry.path, Mark.read(entry.hash))
+        found = dict.fromkeys(one for name in names for one in self._by.get(name, ()))
+        return [one for one in found if self.is_left(one) and one.file != file]
+
+
+def _list_names(source: Source, file: str, key: str, mark: Mark) -> Iterator[Hashable]:
+    """What an entry is known by in another file."""
+    yield source, mark.file, key
+    if not _is_weak(key):
+        yield source, "id", _inner(key)
+        return
+    if mark.text:
+        yield source, "text", mark.text
+    if not key:
+        folder, _, name = file.rpartition("/")
+        yield source, "name", name
+        yield source, "folder", folder
+
+
+def is_certain(one: Known, file: str, entry: Entry) -> bool:
+    """Whether an entry of another file is this one, whatever its text was."""
+    mark = Mark.read(entry.hash)
+    if not _is_weak(entry.path) or one.mark.file == mark.file or one.mark.text == mark.text:
+        return True
+    return one.entry is None and one.file.rpartition("/")[2] == file.rpartition("/")[2]
+
+
+def are_alike(old: Entry, new: Entry) -> bool:
+    """Whether one text is an edit of the other: they share half of their words."""
+    words = [{word for piece in each.pieces for word in piece.text.lower().split()}
+             for each in (old, new)]  # fmt: skip
+    return 2 * len(words[0] & words[1]) >= len(words[0] | words[1]) > 0
+
+
+def stamp_entry(entry: Entry, mark: Mark) -> Entry:
+    """An entry with the mark of its import."""
+    return replace(entry, hash=mark._replace(text=digest_text(entry)).write())

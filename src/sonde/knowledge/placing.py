@@ -1,0 +1,256 @@
+"""Placing imported entries in the store: which are new, changed, moved, deleted here, or gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sonde.knowledge.formats import LEFT_OUT
+from sonde.knowledge.identity import Known, Mark, Pool, are_alike, digest_text, is_certain
+from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Source
+
+EDITED = "edited"
+"""The fact that names what of an entry was changed here: its title, its text, its tags."""
+PART = "*"  # the count in the mark of an entry whose file is still being read
+MAX_COMPARED = 50  # texts of gone files that an edited and renamed one is compared with
+_KEY_MARK = "//"  # separates a file's path from the key of an entry inside it
+BATCH_FILES, BATCH_PIECES = 50, 2_000
+"""Written in one transaction: large enough to be fast, small enough to lose little."""
+
+
+@dataclass(slots=True)
+class Placing:
+    """The entries of one origin before and after an import."""
+
+    store: KnowledgeStore
+    origin: str
+    counts: Counter[str] = field(default_factory=Counter)
+    """Of entries added, updated, moved, removed, unchanged, deleted here and copied."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    known: dict[str, list[Known]] = field(default_factory=dict)
+    """What earlier imports made of each file."""
+    kept: set[str] = field(default_factory=set)
+    """Files that cannot be read now: their entries stay."""
+    streamed: dict[str, Mark] = field(default_factory=dict)
+    """Files that were read in parts."""
+    _pool: Pool = field(default_factory=Pool)
+    _gone: set[str] = field(default_factory=set)
+    _pending: set[str] = field(default_factory=set)
+    """Changed files that were not read yet: their entries may still be in them."""
+    _held: list[tuple[str, str, Entry]] = field(default_factory=list)
+    """File, key and content of new entries that may have moved out of pending files."""
+    _waiting: dict[Source, list[Entry]] = field(default_factory=dict)
+    _stamps: dict[Source, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    """New places and marks of entries that did not change, by id."""
+    _files: int = 0
+    _pieces: int = 0
+
+    def compare(self, stamps: Mapping[str, tuple[str, str]], unread: Collection[str]) -> None:
+        """Recall what is known of each file, and which files changed or are gone.
+
+        `stamps` are the sizes and times of the files that are there, `unread` the paths of files
+        and folders that cannot be read now.
+        """
+        self._recall(stamps)
+        for path, known in self.known.items():
+            if path in stamps:
+                if not is_whole(known) or known[0].mark[1:3] != stamps[path]:
+                    self._pending.add(path)
+                    self._pool.add(known)
+            elif any(f"{path}/".startswith(f"{each}/") for each in unread):
+                self.kept.add(path)  # what cannot be read just now is not gone
+            else:
+                self._gone.add(path)
+                self._pool.add(known)
+
+    def finish_file(self, path: str) -> None:
+        """Note that every entry of a file was placed."""
+        self._pending.discard(path)
+        self._files += 1
+        if self._files >= BATCH_FILES:
+            self._flush()
+
+    def finish(self) -> None:
+        """Place what waited for other files, and remove what is nowhere."""
+        for path, key, entry in self._held:
+            self._put(path, key, entry, self._find_moved(path, entry))
+        self._flush()
+        self._remove_gone()
+        self._finish_streamed()
+
+    def _recall(self, present: Container[str]) -> None:
+        for source in SOURCES:
+            buried: set[str] = set()
+            for (origin, path), text in self.store.list_buried(source).items():
+                if origin == self.origin:
+                    buried.add(path)
+                    self._know(source, path, text, None, present)
+            stored = self.store.list_origin(source, self.origin)
+            # a crash came between recording a deletion and doing it
+            cut = [entry.id for path, entry in stored.items() if path in buried]
+            self.counts["removed"] += self.store.remove(source, cut) if cut else 0
+            for path, entry in stored.items():
+                if path not in buried:
+                    self._know(source, path, entry.hash, entry, present)
+
+    def _know(
+        self, source: Source, path: str, text: str, entry: Entry | None, present: Container[str]
+    ) -> None:
+        name, key = _split(path, text, present)
+        self.known.setdefault(name, []).append(Known(source, name, key, Mark.read(text), entry))
+
+    def settle(self, path: str, key: str, entry: Entry, old: Known | None) -> None:
+        """Store an entry of a file, unless it has to wait for files that it may come from."""
+        if old is None:
+            others = self._pool.find(path, entry)
+            if any(each.file in self._pending and is_certain(each, path, entry) for each in others):
+                self._held.append((path, key, entry))
+                return
+            old = self._find_moved(path, entry)
+        self._put(path, key, entry, old)
+
+    def _find_moved(self, path: str, entry: Entry) -> Known | None:
+        """The known entry that was in another file and is this one."""
+        found = [each for each in self._pool.find(path, entry) if each.file not in self.kept]
+        for each in found:
+            if each.file not in self._pending and is_certain(each, path, entry):
+                return each
+        for each in [each for each in found if each.file in self._gone][:MAX_COMPARED]:
+            whole = each.entry and self.store.get(each.source, each.entry.id)
+            if whole and are_alike(whole, entry):
+                return each
+        return None
+
+    def _put(self, path: str, key: str, entry: Entry, known: Known | None) -> None:
+        place = _place(path, key)
+        self.left_out.update(entry.facts.get(LEFT_OUT) or {})
+        entry = replace(self._link(entry), origin=self.origin, path=place)
+        if known:
+            self._pool.claim(known)
+        if known and known.entry is None:
+            self.store.unbury(known.source, [(self.origin, _place(known.file, known.key))])
+            self.store.bury(entry.source, {(self.origin, place): entry.hash})
+            self.counts["deleted"] += 1
+            return
+        if known is None or known.entry is None:
+            self.counts["added"] += 1
+        else:
+            old, mark = known.entry, Mark.read(entry.hash)
+            was = known.mark.text or self._digest_stored(old)
+            same = mark.text == was or mark.file == known.mark.file
+            moved = path != known.file and same
+            made = self._keep_edits(old, replace(entry, id=old.id, version=old.version), same=same)
+            if mark.text == was and _list_head(made) == _list_head(old):
+                self.counts["moved" if moved else "unchanged"] += 1
+                self._stamps.setdefault(entry.source, {})[old.id] = place, entry.hash
+                return
+            self.counts["moved" if moved else "updated"] += 1
+            entry = replace(made, version=old.version + (not moved))
+        self._waiting.setdefault(entry.source, []).append(entry)
+        self._pieces += len(entry.pieces)
+        if self._pieces >= BATCH_PIECES:
+            self._flush()
+
+    def _digest_stored(self, head: Entry) -> str:
+        """The digest of an entry of an older library; empty if its text was edited here."""
+        whole = self.store.get(head.source, head.id)
+        is_edited = "text" in (head.facts.get(EDITED) or ())
+        return digest_text(whole) if whole and not is_edited else ""
+
+    def pass_over(self, known: Sequence[Known]) -> None:
+        """Leave the entries of an unchanged file as they are."""
+        for each in known:
+            self._pool.claim(each)
+            self.counts["unchanged" if each.entry else "deleted"] += 1
+
+    def _keep_edits(self, old: Entry, new: Entry, *, same: bool) -> Entry:
+        """The new entry with titles and tags edited here. Of a text that changed here and in its
+        file, the file's wins and ours becomes an entry of its own."""
+        edited = [str(name) for name in old.facts.get(EDITED) or ()]
+        if not edited:
+            return new
+        if "title" in edited:
+            new = replace(new, title=old.title)
+        if "tags" in edited:
+            new = replace(new, tags=old.tags)
+        if "text" in edited and (whole := self.store.get(old.source, old.id)):
+            if same:
+                new = replace(new, pieces=whole.pieces)
+            else:
+                edited.remove("text")
+                facts = {name: fact for name, fact in old.facts.items() if name != EDITED}
+                copy = replace(
+                    whole, id="", title=f"{old.title} (edited here)", facts=facts,
+                    pieces=tuple(replace(piece, uuid="") for piece in whole.pieces),
+                    origin="", path="", hash="", number=0,
+                )  # fmt: skip
+                self._waiting.setdefault(copy.source, []).append(copy)
+                self.counts["copied"] += 1
+        return replace(new, facts={**new.facts, EDITED: edited} if edited else new.facts)
+
+    def _link(self, entry: Entry) -> Entry:
+        """The entry, linked to the character that its conversation is with, if that is stored."""
+        name = entry.facts.get("character_name") if entry.source == "chats" else None
+        known = self.store.find_title("characters", str(name)) if name else None
+        return replace(entry, character=known.id) if known else entry
+
+    def _flush(self) -> None:
+        for source, entries in self._waiting.items():
+            self.store.put(source, entries)
+        for source, stamps in self._stamps.items():
+            self.store.restamp(source, stamps)
+        self._waiting, self._stamps, self._files, self._pieces = {}, {}, 0, 0
+
+    def _remove_gone(self) -> None:
+        for path, known in self.known.items():
+            left = [each for each in known if path not in self.kept and self._pool.is_left(each)]
+            for source in {each.source for each in left}:
+                ours = [each for each in left if each.source == source]
+                ids = [each.entry.id for each in ours if each.entry]
+                self.counts["removed"] += self.store.remove(source, ids) if ids else 0
+                places = [_place(path, each.key) for each in ours if not each.entry]
+                self.store.unbury(source, [(self.origin, place) for place in places])
+
+    def _finish_streamed(self) -> None:
+        """Mark mailboxes that were read in parts as whole."""
+        for path, mark in self.streamed.items():
+            start = path + _KEY_MARK
+            for source in SOURCES:
+                stored = {place: entry for place, entry in
+                          self.store.list_origin(source, self.origin).items()
+                          if place.startswith(start)}  # fmt: skip
+                buried = {at: text for at, text in self.store.list_buried(source).items()
+                          if at[0] == self.origin and at[1].startswith(start)}  # fmt: skip
+                whole = mark._replace(entries=str(len(stored) + len(buried)))
+                stamps = {entry.id: (place, whole.with_text(entry.hash))
+                          for place, entry in stored.items()}  # fmt: skip
+                self.store.restamp(source, stamps)
+                self.store.bury(source, {at: whole.with_text(text) for at, text in buried.items()})
+
+
+def _list_head(entry: Entry) -> list[object]:
+    """What of an entry's head its file says; times may be the file's own."""
+    return [entry.title, entry.tags, entry.media_type, entry.url, entry.character, entry.facts]
+
+
+def _place(path: str, key: str) -> str:
+    return f"{path}{_KEY_MARK}{key}" if key else path
+
+
+def _split(place: str, text: str, present: Container[str]) -> tuple[str, str]:
+    """File and key of a place; older imports, whose hashes have no count, separated them by `#`."""
+    is_old = text.count(":") < 3 and place not in present
+    name, _, key = place.partition("#" if is_old else _KEY_MARK)
+    return name, key
+
+
+def is_whole(known: Sequence[Known]) -> bool:
+    """Whether all entries of a file are stored: sources are written one after the other."""
+    marks = {each.mark[:4] for each in known}
+    count = {str(len(known))}
+    return (
+        len(marks) == 1
+        and {each.mark.entries for each in known} == count
+        and all(each.mark.text for each in known)
+    )
