@@ -72,8 +72,8 @@ _WEIGHTS: Mapping[str, _Weights] = {
 _MOST_LEAD = 3.0  # a larger lead says no more
 _ALL = 4  # the power of `covered`: all words count far more than most of them
 NEAR_ENOUGH = 0.6
-"""Spreads above unrelated texts from which a text without any of the words may be an answer: of the
-right ones in other words 19 of 20 are so near by the deep model, of unrelated ones one of nine."""
+"""Spreads above unrelated texts from which a text without any of the words may be an answer. About
+one unrelated text in four is so near: likelihoods, below, decide which candidates are shown."""
 LIKELY_ENOUGH = 0.02
 """Results that are less likely are left out of lists of several sources; one in 150 is right."""
 _LIKELY_BEST = 0.003  # how likely the best text without any of the words must be to be shown
