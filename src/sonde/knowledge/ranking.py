@@ -75,6 +75,16 @@ MAX_EMBEDDED_BY_SEARCH = 2_048
 
 
 @dataclass(frozen=True, slots=True)
+class Duplicate:
+    """An entry with the same text as a result, from another file."""
+
+    uri: str
+    title: str
+    file: str
+    """Its place in what was imported."""
+
+
+@dataclass(frozen=True, slots=True)
 class KnowledgeHit:
     """An entry, or a message of a conversation, with its score."""
 
@@ -82,6 +92,8 @@ class KnowledgeHit:
     piece: Piece
     score: float
     score_type: str
+    duplicates: tuple[Duplicate, ...] = ()
+    """Other entries with the same text, best first."""
 
     @property
     def source(self) -> Source:
@@ -102,6 +114,11 @@ class KnowledgeHit:
     def uri(self) -> str:
         """The permanent pointer to it."""
         return make_uri(self.source, self.entry.id, find_message_id(self.entry, self.piece))
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """All that is seen with it: its own pointer, and those of its duplicates."""
+        return self.uri, *(each.uri for each in self.duplicates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +141,11 @@ class FileHit:
         """The pointer to these lines."""
         place = f"{quote(self.project, safe='/')}//{quote(self.path, safe='/')}"
         return f"{self.source}://{place}#L{self.start_line}-L{self.end_line}"
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """Its own pointer."""
+        return (self.uri,)
 
 
 AnyHit = KnowledgeHit | FileHit
