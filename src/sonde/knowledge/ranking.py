@@ -115,11 +115,6 @@ class KnowledgeHit:
         """The permanent pointer to it."""
         return make_uri(self.source, self.entry.id, find_message_id(self.entry, self.piece))
 
-    @property
-    def uris(self) -> tuple[str, ...]:
-        """All that is seen with it: its own pointer, and those of its duplicates."""
-        return self.uri, *(each.uri for each in self.duplicates)
-
 
 @dataclass(frozen=True, slots=True)
 class FileHit:
@@ -141,11 +136,6 @@ class FileHit:
         """The pointer to these lines."""
         place = f"{quote(self.project, safe='/')}//{quote(self.path, safe='/')}"
         return f"{self.source}://{place}#L{self.start_line}-L{self.end_line}"
-
-    @property
-    def uris(self) -> tuple[str, ...]:
-        """Its own pointer."""
-        return (self.uri,)
 
 
 AnyHit = KnowledgeHit | FileHit

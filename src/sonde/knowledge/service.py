@@ -27,15 +27,7 @@ from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transc
 from sonde.knowledge.vectors import list_limits
 from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import (
-    ANYTHING,
-    SOURCES,
-    TITLE,
-    TITLED,
-    Conditions,
-    KnowledgeStore,
-    Source,
-)
+from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
 from sonde.values import invalid_value
 
 HINTING_QUERIES = 3  # how many earlier queries of a session pull snippets towards their words
@@ -177,7 +169,7 @@ def open_ranked_page(
 def record_shown(library: Library, page: RankedPage, count: int, work: Work) -> None:
     """Remember in the page's session which of its hits were shown, and the query."""
     if page.session:
-        page.session.mark_seen(uri for hit in page.shown[:count] for uri in hit.uris)
+        page.session.mark_seen(_list_uris(page.shown[:count]))
         page.session.add_query(page.query)
         library.save_session(work.caller.user, page.session)
 
@@ -309,19 +301,12 @@ def _join_duplicates(store: KnowledgeStore, hits: Sequence[AnyHit]) -> list[AnyH
         for hit in those if len(those) > 1 else ():
             if text := read(hit.source, hit.entry.id):
                 equal.setdefault((opening, text), []).append(hit)
-    others = {first.uri: rest for first, *rest in equal.values()}
-    left_out = {hit.uri for rest in others.values() for hit in rest}
-    return [
-        replace(hit, duplicates=tuple(map(_name_duplicate, others[hit.uri])))
-        if isinstance(hit, KnowledgeHit) and others.get(hit.uri)
-        else hit
-        for hit in hits
-        if hit.uri not in left_out
-    ]
-
-
-def _name_duplicate(hit: KnowledgeHit) -> Duplicate:
-    return Duplicate(hit.uri, hit.entry.title, hit.entry.path.partition("!")[0])
+    joined: dict[str, AnyHit | None] = {}
+    for first, *rest in equal.values():
+        names = ((hit.uri, hit.entry.title, hit.entry.path.partition("!")[0]) for hit in rest)
+        copies = tuple(Duplicate(*each) for each in names)
+        joined |= {first.uri: replace(first, duplicates=copies)} | {hit.uri: None for hit in rest}
+    return [kept for hit in hits if (kept := joined.get(hit.uri, hit))]
 
 
 def _find_opening(store: KnowledgeStore, hit: KnowledgeHit) -> object:
@@ -332,7 +317,7 @@ def _find_opening(store: KnowledgeStore, hit: KnowledgeHit) -> object:
     text = piece.text
     if piece.place:
         text = "".join(each.text for each in store.read_pieces(entry.source, entry.id, 0, 1))
-    name = "" if entry.source in TITLED else entry.title  # of a character or a prompt
+    name = entry.title if entry.source in ("characters", "prompts") else ""
     return _fold(text[:_READ_CHARS])[:_OPENING_CHARS], name
 
 
@@ -341,11 +326,17 @@ def _fold(text: str) -> str:
     return " ".join(_FORMATTING.sub(" ", text).casefold().split())
 
 
+def _list_uris(hits: Sequence[AnyHit]) -> list[str]:
+    """All that is seen with these hits: their pointers, and those of their duplicates."""
+    copies = [each.uri for hit in hits if isinstance(hit, KnowledgeHit) for each in hit.duplicates]
+    return [*(hit.uri for hit in hits), *copies]
+
+
 def _hide_seen(session: KnowledgeSession, hits: Sequence[AnyHit]) -> tuple[Sequence[AnyHit], int]:
     """The hits the session has not seen; all of them again once it has seen every one."""
     fresh = [hit for hit in hits if hit.uri not in session.seen]
     if hits and not fresh:
-        for uri in (uri for hit in hits for uri in hit.uris):
+        for uri in _list_uris(hits):
             session.seen.pop(uri, None)
         return hits, 0
     return fresh, len(hits) - len(fresh)

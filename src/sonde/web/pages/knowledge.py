@@ -189,12 +189,11 @@ def _show_row(row: Json, asked: KnowledgeForm) -> Markup:
 
 def _show_duplicates(row: Json) -> Markup | None:
     """Where else the same text is."""
-    named = [tag("a", each["file"], href=link_to("/entry", uri=each["uri"]))
-             for each in row.get("duplicates") or ()]  # fmt: skip
+    named = [(", ", tag("a", each["file"], href=link_to("/entry", uri=each["uri"])))
+             for each in row.get("duplicates", ())]  # fmt: skip
     more = row.get("duplicates_total", 0) - len(named)
-    parts = [part for link in named for part in (", ", link)][1:]
-    rest = f" and {more:,} more" if more else None
-    return tag("p", "also in: ", parts, rest, class_="facts") if named else None
+    parts = [part for pair in named for part in pair][1:] + [f" and {more:,} more"] * bool(more)
+    return tag("p", "also in: ", parts, class_="facts") if named else None
 
 
 def _show_face(uri: str, name: str) -> Markup:
