@@ -31,7 +31,7 @@ from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, Kn
 from sonde.values import invalid_value
 
 HINTING_QUERIES = 3  # how many earlier queries of a session pull snippets towards their words
-COMPARED_HITS = 200  # the best, of which equal ones are joined; deeper pages are hardly looked at
+COMPARED_HITS = 100  # the best, of which equal ones are joined: five pages, read in tens of ms
 _COMPARED_PIECES = 40  # of an entry: about 20 pages tell whether it is the same text
 _COMPARED_CHARS = 30_000  # of those pieces at most: texts with other line breaks are cut elsewhere
 _OPENING_CHARS = 120  # a text's first words, by which it may be equal to another
