@@ -29,6 +29,20 @@ def test_from_a_folder_of_notes_to_an_answer_and_back(shell, tmp_path: Path):
     assert shell.run("knowledge", "search", "walrus").returncode == 0
 
 
+def test_the_same_text_in_two_files_is_shown_once_with_both_names(shell, tmp_path: Path):
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    (vault / "walrus.md").write_text("# Ice\n\nThe walrus *sleeps* on the ice.\n")
+    (vault / "copy.html").write_text("<h1>Ice</h1><p>The walrus sleeps on the ice.</p>")
+    assert shell.run("knowledge", "import", str(vault)).returncode == 0
+    shown = shell.run("knowledge", "search", "walrus").stdout
+    assert len(shown.splitlines()) == 3, shown
+    (row,) = json.loads(shell.run("knowledge", "search", "walrus", "--json").stdout)["results"]
+    (other,) = row["duplicates"]
+    assert f"also in: {other['file']} ({other['uri']})" in shown
+    assert other["file"] in ("walrus.md", "copy.html")
+
+
 def test_a_watched_folder_stays_in_step(shell, tmp_path: Path):
     vault = tmp_path / "vault"
     vault.mkdir()

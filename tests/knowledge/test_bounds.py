@@ -121,4 +121,4 @@ def test_a_session_and_their_number_are_bounded(filled):
 @pytest.mark.row("004-112")
 def test_one_tool_reads_every_source(filled):
     for source, id_ in (("notes", "n1"), ("media", "1"), ("chats", "c1"), ("characters", "1")):
-        assert knowledge_get(filled, source, id_, work=work())["meta"]["source"] == source
+        assert knowledge_get(filled, id_, source, work=work())["meta"]["source"] == source

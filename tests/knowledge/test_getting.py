@@ -68,7 +68,7 @@ def test_a_light_search_finds_the_place_when_none_is_given(filled):
     asked = media_get(filled, "1", {"mode": "chunk", "query": "tusks"}, work=work())
     assert "tusks" in asked["content"]
     knowledge_search(filled, "tusks", work=work(session="s"))
-    recalled = knowledge_get(filled, "media", "1", {"mode": "chunk"}, work=work(session="s"))
+    recalled = knowledge_get(filled, "1", "media", {"mode": "chunk"}, work=work(session="s"))
     assert recalled["content"] == asked["content"]
 
 
@@ -94,7 +94,7 @@ def test_auto_means_siblings_within_a_budget_else_a_snippet(filled):
 def test_every_mode_serves_every_source_within_its_budget(filled, source, id_, mode):
     for tokens, per in ((1, 4), (7, 3), (60, 4), (5000, 1)):
         options = {"mode": mode, "max_tokens": tokens, "charsPerToken": per, "query": "walrus"}
-        content = knowledge_get(filled, source, id_, options, work=work())["content"]
+        content = knowledge_get(filled, id_, source, options, work=work())["content"]
         if mode == "snippet":
             assert len(content) <= 300
             continue
@@ -165,7 +165,7 @@ def test_characters_and_prompts_come_whole(filled):
 def test_what_is_not_there_is_said_to_be_missing(filled):
     for source in ("notes", "media", "chats", "characters", "prompts"):
         with pytest.raises(EntryMissing):
-            knowledge_get(filled, source, "404", work=work())
+            knowledge_get(filled, "404", source, work=work())
 
 
 @pytest.mark.row("004-67", "004-76")

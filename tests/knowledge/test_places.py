@@ -45,7 +45,7 @@ def test_the_passage_that_was_found_is_read_however_it_is_cut(sections, mode, pa
 def test_a_place_that_is_not_there_is_an_error(filled, source, id_, loc, word):
     options = {"mode": "chunk", "loc": loc}
     with pytest.raises(EntryMissing) as caught:
-        knowledge_get(filled, source, id_, options, work=work())
+        knowledge_get(filled, id_, source, options, work=work())
     assert f"There is no {word} " in caught.value.user_message
 
 
@@ -64,6 +64,6 @@ def test_a_place_in_another_entry_is_an_error(filled):
 def test_an_entry_is_read_by_its_id_or_its_uri(filled):
     plain = notes_get(filled, "n2", work=work())
     assert notes_get(filled, "notes://n2", work=work()) == plain
-    assert knowledge_get(filled, "notes", "notes://n2", work=work())["content"] == plain["content"]
-    chat = knowledge_get(filled, "chats", "chats://c1#m2", {"mode": "full"}, work=work())
+    assert knowledge_get(filled, "notes://n2", work=work())["content"] == plain["content"]
+    chat = knowledge_get(filled, "chats://c1#m2", retrieval={"mode": "full"}, work=work())
     assert chat["content"]["total_messages"] == 6

@@ -119,7 +119,7 @@ def find_and_read(app: App, source: Any, key: str) -> None:
     from sonde.tools.knowledge import knowledge_get
 
     caller = Caller("anna")
-    knowledge_get(app.seen_by(caller), source, key, work=Work(caller=caller))
+    knowledge_get(app.seen_by(caller), key, source, work=Work(caller=caller))
 
 
 def test_shared_knowledge_cannot_be_changed(shared: App) -> None:

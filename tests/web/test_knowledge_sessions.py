@@ -178,3 +178,24 @@ def test_entries_have_addresses(server):
     assert body["meta"]["uri"] == "notes://n1"
     assert server.read("/api/knowledge/media/types")[1]["types"] == []
     assert server.read("/api/knowledge/notes/none")[0] == 404
+
+
+@pytest.mark.row("004-88", "004-112")
+@pytest.mark.parametrize(
+    ("tool", "address"), [("knowledge_get", "/api/knowledge"), ("fetch", "/api/fetch")]
+)
+def test_the_uri_of_a_result_is_enough_to_read_it(server, tool, address):
+    for row in search(server, limit=2)["results"]:
+        body, headers = frame_call(tool, {"id": row["uri"]})
+        over_mcp = read_reply(server.ask("/mcp", "POST", body, headers)[2])["result"]
+        status, over_rest = server.read(f"{address}?id={row['uri']}")
+        assert status == 200
+        assert over_mcp["structuredContent"] == over_rest
+        assert over_rest["meta"]["uri"] == row["uri"]
+        assert over_rest["content"].startswith(f"walrus {row['title'][1:]} ")
+    for named in ("n1", "nothing://n1"):
+        status, refused = server.read(f"{address}?id={named}")
+        assert status == 400
+        assert "`source`" in refused["userMessage"]
+    status, bare = server.read(f"{address}?id=n1&source=notes")
+    assert (status, bare["meta"]["uri"]) == (200, "notes://n1")

@@ -261,6 +261,22 @@ def test_half_a_character_is_shown_as_a_question_mark(start, tmp_path):
     assert "raise each ? price" in open_page(server, way).text
 
 
+def test_the_same_text_in_two_files_is_one_result_that_names_the_other(start, tmp_path):
+    root, environ = make_site(tmp_path)
+    (tmp_path / "in").mkdir()
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / "in" / name).write_text("Walruses pay in clams.")
+    added = [*SONDE, "knowledge", "import", str(tmp_path / "in")]
+    subprocess.run(added, cwd=root, env=environ, check=True, capture_output=True)
+    server = serve_site(start, root, environ)
+    page = open_page(server, "/knowledge", q="clams")
+    assert "1 entry" in page.text
+    assert re.search(r"also in: (one|two)\.txt", page.text)
+    assert len({link for link in page.links if link.startswith("/entry?")}) == 2
+    found = open_page(server, "/", q="clams", tab="knowledge").text
+    assert re.search(r"also in: (one|two)\.txt", found)
+
+
 def test_results_that_hold_none_of_the_words_say_so(start, tmp_path):
     root, environ = make_site(tmp_path)
     server = serve_site(start, root, environ | {"SONDE_EMBEDDING": "static"})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
+from sonde.knowledge.ranking import AnyHit, Duplicate, FileHit, KnowledgeHit
 from sonde.knowledge.retrieval import KnowledgePreferences, check_preferences
 from sonde.knowledge.sharing import SharedKnowledge
 from sonde.knowledge.vectors import KnowledgeModels, start_deep_vectors
@@ -197,7 +197,8 @@ def load_ranking(store: KnowledgeStore, key: str) -> tuple[Sequence[AnyHit], int
             continue
         entry, piece = Entry(**row["entry"]), Piece(**row["piece"])
         found = places[entry.source].get(piece.number) or RankedPiece(entry, piece)
-        hits.append(KnowledgeHit(found.entry, found.piece, row["score"], row["score_type"]))
+        copies = tuple(Duplicate(**each) for each in row["duplicates"])
+        hits.append(KnowledgeHit(found.entry, found.piece, row["score"], row["score_type"], copies))
     return hits, known["held"]
 
 

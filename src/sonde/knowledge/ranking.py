@@ -75,6 +75,16 @@ MAX_EMBEDDED_BY_SEARCH = 2_048
 
 
 @dataclass(frozen=True, slots=True)
+class Duplicate:
+    """An entry with the same text as a result, from another file."""
+
+    uri: str
+    title: str
+    file: str
+    """Its place in what was imported."""
+
+
+@dataclass(frozen=True, slots=True)
 class KnowledgeHit:
     """An entry, or a message of a conversation, with its score."""
 
@@ -82,6 +92,8 @@ class KnowledgeHit:
     piece: Piece
     score: float
     score_type: str
+    duplicates: tuple[Duplicate, ...] = ()
+    """Other entries with the same text, best first."""
 
     @property
     def source(self) -> Source:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import cast
 
 from sonde.errors import EmptyQuery
@@ -12,6 +14,7 @@ from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_me
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
 from sonde.knowledge.ranking import (
     AnyHit,
+    Duplicate,
     KnowledgeHit,
     KnowledgeSearch,
     merge_sources,
@@ -25,8 +28,18 @@ from sonde.knowledge.vectors import list_limits
 from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
+from sonde.values import invalid_value
 
 HINTING_QUERIES = 3  # how many earlier queries of a session pull snippets towards their words
+COMPARED_HITS = 100  # the best, of which equal ones are joined: five pages, read in tens of ms
+_COMPARED_PIECES = 40  # of an entry: about 20 pages tell whether it is the same text
+_COMPARED_CHARS = 30_000  # of those pieces at most: texts with other line breaks are cut elsewhere
+_OPENING_CHARS = 120  # a text's first words, by which it may be equal to another
+_READ_CHARS = 600  # of a text's beginning: its opening with all that only formats it
+_FORMATTING = re.compile(
+    r"[-=]{2,}|(?<!\S)[-=#>+]+(?!\S)|[!\"'()*,.:;?\[\]\\_`{|}«»·\u2010-\u2027]"
+)
+"""What formats spell in their own ways: rules, bullets, headings, emphasis, quotes, tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +141,9 @@ def open_ranked_page(
             "collections": library.list_collections(user),  # one that is withdrawn is not shown on
         },
         options.offset,
-        lambda: sort_recent(rank(request)) if order_by == "recent" else rank(request),
+        lambda: _join_duplicates(
+            store, sort_recent(rank(request)) if order_by == "recent" else rank(request)
+        ),
         session if dedupe else None,
     )
     length = options.snippet_length
@@ -154,7 +169,7 @@ def open_ranked_page(
 def record_shown(library: Library, page: RankedPage, count: int, work: Work) -> None:
     """Remember in the page's session which of its hits were shown, and the query."""
     if page.session:
-        page.session.mark_seen(hit.uri for hit in page.shown[:count])
+        page.session.mark_seen(_list_uris(page.shown[:count]))
         page.session.add_query(page.query)
         library.save_session(work.caller.user, page.session)
 
@@ -179,16 +194,21 @@ def rank_sources(
 
 def read_entry(
     library: Library,
-    source: Source,
+    source: Source | None,
     id: str,  # noqa: A002
     retrieval: Mapping[str, object] | None,
     work: Work,
     session: KnowledgeSession | None = None,
     mode: Mode = "snippet",
 ) -> EntryContent:
-    """As much of one entry as `retrieval` asks for; a `uri` says its source itself."""
-    named = id.partition("://")[0]
-    source = next((each for each in SOURCES if each == named), source)
+    """As much of one entry as `retrieval` asks for; a `uri` says its source and message itself."""
+    named, _, rest = id.partition("://")
+    source = next((each for each in SOURCES if each == named and rest), source)
+    if source is None:
+        raise invalid_value("`id` must be the `uri` of a search result, or come with its `source`")
+    message = rest.partition("#")[2] if source == "chats" else ""
+    if message and "loc" not in (retrieval or {}):
+        retrieval = {"loc": {"message_id": message}} | dict(retrieval or {})
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
     if session and session.recent and not options.query:
         options = replace(options, query=session.recent[0])
@@ -264,11 +284,59 @@ def _find_ranking(
     return known
 
 
+def _join_duplicates(store: KnowledgeStore, hits: Sequence[AnyHit]) -> list[AnyHit]:
+    """The hits, those with the same text from several files as one, the best, that names them."""
+
+    @cache
+    def read(source: Source, id_: str) -> str:
+        pieces = store.read_pieces(source, id_, 0, _COMPARED_PIECES)
+        return _fold("".join(piece.text for piece in pieces))[:_COMPARED_CHARS]
+
+    alike: dict[object, list[KnowledgeHit]] = {}
+    for hit in hits[:COMPARED_HITS]:
+        if isinstance(hit, KnowledgeHit) and hit.entry.origin:
+            alike.setdefault(_find_opening(store, hit), []).append(hit)
+    equal: dict[object, list[KnowledgeHit]] = {}
+    for opening, those in alike.items():
+        for hit in those if len(those) > 1 else ():
+            if text := read(hit.source, hit.entry.id):
+                equal.setdefault((opening, text), []).append(hit)
+    joined: dict[str, AnyHit | None] = {}
+    for first, *rest in equal.values():
+        names = ((hit.uri, hit.entry.title, hit.entry.path.partition("!")[0]) for hit in rest)
+        copies = tuple(Duplicate(*each) for each in names)
+        joined |= {first.uri: replace(first, duplicates=copies)} | {hit.uri: None for hit in rest}
+    return [kept for hit in hits if (kept := joined.get(hit.uri, hit))]
+
+
+def _find_opening(store: KnowledgeStore, hit: KnowledgeHit) -> object:
+    """What equal hits have in common: how their entries begin, or the message."""
+    entry, piece = hit.entry, hit.piece
+    if entry.source == "chats":
+        return _fold(piece.text), piece.sender, piece.created_at, piece.place
+    text = piece.text
+    if piece.place:
+        text = "".join(each.text for each in store.read_pieces(entry.source, entry.id, 0, 1))
+    name = entry.title if entry.source in ("characters", "prompts") else ""
+    return _fold(text[:_READ_CHARS])[:_OPENING_CHARS], name
+
+
+def _fold(text: str) -> str:
+    """A text's words and signs, without what differs between formats of the same text."""
+    return " ".join(_FORMATTING.sub(" ", text).casefold().split())
+
+
+def _list_uris(hits: Sequence[AnyHit]) -> list[str]:
+    """All that is seen with these hits: their pointers, and those of their duplicates."""
+    copies = [each.uri for hit in hits if isinstance(hit, KnowledgeHit) for each in hit.duplicates]
+    return [*(hit.uri for hit in hits), *copies]
+
+
 def _hide_seen(session: KnowledgeSession, hits: Sequence[AnyHit]) -> tuple[Sequence[AnyHit], int]:
     """The hits the session has not seen; all of them again once it has seen every one."""
     fresh = [hit for hit in hits if hit.uri not in session.seen]
     if hits and not fresh:
-        for hit in hits:
-            session.seen.pop(hit.uri, None)
+        for uri in _list_uris(hits):
+            session.seen.pop(uri, None)
         return hits, 0
     return fresh, len(hits) - len(fresh)

@@ -40,7 +40,7 @@ def _join_tables() -> tuple[tuple[Tool, ...], tuple[Route, ...]]:
     routes = (
         *(*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *code.FILE_ROUTES),
         *(*disk.ROUTES, *index.JOB_ROUTES, *sets.ROUTES),
-        *knowledge.ENTRY_ROUTES,
+        *(*knowledge.ENTRY_ROUTES, *research.ROUTES),
         Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to"),
     )
     return tools, routes

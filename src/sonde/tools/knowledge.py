@@ -92,8 +92,11 @@ def knowledge_search(
 
 def knowledge_get(
     app: App,
-    source: SourceParam,
-    id: IdParam,  # noqa: A002
+    id: Annotated[  # noqa: A002
+        str,
+        Param("A result's uri, or its id", min_length=1, max_length=1000, numbers=True, terse=True),
+    ],
+    source: Annotated[Source | None, Param("Where a bare id is from")] = None,
     retrieval: RetrievalParam = None,
     session_id: SessionParam = None,
     *,
@@ -265,7 +268,7 @@ TOOLS = (
         knowledge_search,
         "Search knowledge",
         "Search notes, media, chats, characters and prompts at once. "
-        "Pass source, id and loc to knowledge_get; search_code is for projects.",
+        "Pass uri and loc to knowledge_get; search_code is for projects.",
     ),
     _declare(
         knowledge_get,
@@ -312,6 +315,7 @@ ROUTES = (
     Route("search/knowledge", knowledge_search, "Notes, media, chats, characters and prompts"),
 )
 ENTRY_ROUTES = (
+    Route("knowledge", knowledge_get, "As much of an entry as is asked for, by its `uri`"),
     Route("knowledge/media/types", list_media_types, "The kinds of media there are"),
     Route("knowledge/{source}/{id}", read_knowledge_entry, "A note, a document, a chat and so on"),
 )

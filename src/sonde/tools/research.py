@@ -11,6 +11,7 @@ from sonde.everything import EVERYWHERE, KINDS, fetch_anything, search_everythin
 from sonde.knowledge.service import KnowledgeRequest, PageOptions, record_shown
 from sonde.runtime.work import Work
 from sonde.searching.query_language import parse_query
+from sonde.tools.route import Route
 from sonde.tools.schema import Param, TokensParam
 from sonde.tools.shapes import know
 from sonde.tools.tool import declare_tool
@@ -106,3 +107,4 @@ TOOLS = (
     ),
     _declare(fetch, "Fetch a result", "Read what the id of a result points at."),
 )
+ROUTES = (Route("fetch", fetch, "What the `uri` of a result points at"),)

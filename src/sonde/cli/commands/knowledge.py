@@ -125,6 +125,11 @@ def _search(session: Session) -> int:
             f"{paint('bold', title)}  {paint('path', escape_controls(row['uri']))}",
             f"  {escape_controls(row['snippet'] or '')}",
         ])  # fmt: skip
+        if row.get("duplicates"):
+            named = [f"{each['file']} ({each['uri']})" for each in row["duplicates"]]
+            more = row["duplicates_total"] - len(named)
+            also = ", ".join([*named, f"{more:,} more"] if more else named)
+            session.print_lines([paint("dim", escape_controls(f"  also in: {also}"))])
     return FOUND if answer["results"] else NOTHING
 
 
@@ -138,7 +143,7 @@ def _get(session: Session) -> int:
 
         options = {"mode": "full", "max_tokens": 20_000}
         session.print_json(
-            knowledge_get(session.app, source, key, options, work=Work(caller=session.caller))
+            knowledge_get(session.app, key, source, options, work=Work(caller=session.caller))
         )
         return FOUND
     entry = find_entry(session.app.knowledge.seen_by(session.caller.user), source, key)

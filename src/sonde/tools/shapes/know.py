@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 from urllib.parse import quote
@@ -31,6 +32,7 @@ from sonde.values import invalid_value
 
 RESERVED_TOKENS = 25
 """For the fields of an answer that are added after its page was cut."""
+SHOWN_DUPLICATES = 5  # entries with the same text that a result names; the rest is counted
 PROMPT_FIELDS = ("name", "details", "system_prompt", "user_prompt", "author", "keywords")
 
 Shape = Literal["full", "pointers", "compact"]
@@ -224,7 +226,11 @@ def _show_hit(
         opening = page.openings.get(hit.uri)
         text = f"{hit.entry.title}: {opening}" if opening else hit.entry.title
     snippet = cut_excerpt(text, terms, length, page.hints)
-    return _show_entry(hit.entry, hit.piece, snippet, hit.score, hit.score_type, terms, caller)
+    row = _show_entry(hit.entry, hit.piece, snippet, hit.score, hit.score_type, terms, caller)
+    if hit.duplicates:
+        row["duplicates"] = [asdict(each) for each in hit.duplicates[:SHOWN_DUPLICATES]]
+        row["duplicates_total"] = len(hit.duplicates)
+    return row
 
 
 def show_content(found: EntryContent | FileExcerpt, caller: Caller) -> GetAnswer:
@@ -274,7 +280,7 @@ def _show_compact(row: Json) -> Json:
     """A result in the shape of deep-research clients."""
     metadata = {
         key: row.get(key)
-        for key in ("source", "score", "last_modified", "tags", "media_type", "loc")
+        for key in ("source", "score", "last_modified", "tags", "media_type", "loc", "duplicates")
         if row.get(key)
     }
     return {

@@ -181,9 +181,19 @@ def _show_row(row: Json, asked: KnowledgeForm) -> Markup:
         tag("div",
             tag("h2", link, tag("span", row.get("media_type") or source, class_="badge")),
             tag("p", *parts, snippet[at:], class_="opening") if snippet else None,
+            _show_duplicates(row),
             tag("p", tags, html.show_age(row["last_modified"]) if row["last_modified"] else None,
                 class_="facts")),
     )  # fmt: skip
+
+
+def _show_duplicates(row: Json) -> Markup | None:
+    """Where else the same text is."""
+    named = [(", ", tag("a", each["file"], href=link_to("/entry", uri=each["uri"])))
+             for each in row.get("duplicates", ())]  # fmt: skip
+    more = row.get("duplicates_total", 0) - len(named)
+    parts = [part for pair in named for part in pair][1:] + [f" and {more:,} more"] * bool(more)
+    return tag("p", "also in: ", parts, class_="facts") if named else None
 
 
 def _show_face(uri: str, name: str) -> Markup:

@@ -26,7 +26,7 @@ from sonde.tools.index import list_projects
 from sonde.tools.research import search
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
-from sonde.types import HitRow
+from sonde.types import HitRow, Json
 from sonde.web.pages.home import show_home
 from sonde.web.pages.html import (
     Markup,
@@ -252,11 +252,17 @@ def _find_knowledge(
     )  # fmt: skip
     groups = [
         FileGroup(each["title"] or each["uri"], link_to("/entry", uri=each["uri"]), "notes",
-                  language=each["source"], excerpt=each["snippet"] or "")
+                  language=each["source"], excerpt=_write_excerpt(each))
         for each in answer["results"]
     ]  # fmt: skip
     total = answer["total_estimated"] or len(groups)
     return ResultPage(groups, total, more={"offset": answer["next_offset"]}, noun="result")
+
+
+def _write_excerpt(row: Json) -> str:
+    """What is shown of an entry: its text, and where else the same text is."""
+    files = ", ".join(each["file"] for each in row.get("duplicates") or ())
+    return (row["snippet"] or "") + (f" (also in: {files})" if files else "")
 
 
 def _find_commits(app: App, asked: SearchForm, work: Work) -> ResultPage:
