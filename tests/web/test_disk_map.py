@@ -107,8 +107,8 @@ WATCH = """() => {
     new MutationObserver(() => {
         const box = map.querySelector(".zoom");
         const steps = box?.getAnimations()[0]?.effect.getKeyframes();
-        if (steps) sessionStorage.grown = JSON.stringify(
-            steps.map((step) => ["left", "top", "width", "height"].map((key) => parseFloat(step[key]))));
+        const read = (step) => ["left", "top", "width", "height"].map((k) => parseFloat(step[k]));
+        if (steps) sessionStorage.grown = JSON.stringify(steps.map(read));
     }).observe(map, {childList: true});
 }"""
 """Keeps, across the page that follows, how the box grew that was clicked."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -22,10 +21,9 @@ SCREENS = {"phone": (360, 740), "laptop": (1280, 800), "4K": (3840, 2160)}
 LONG = "a_very_long_name_" * 12
 """Without a place to break, as names of files are."""
 SHIFT = """() => new Promise((done) => {
-    let moved = [];
+    const moved = [], name = (source) => source.node?.outerHTML?.slice(0, 120);
     new PerformanceObserver((list) => {
-        for (const each of list.getEntries())
-            moved.push([each.value, ...each.sources.map((one) => one.node?.outerHTML?.slice(0, 120))]);
+        for (const each of list.getEntries()) moved.push([each.value, ...each.sources.map(name)]);
     }).observe({type: "layout-shift", buffered: true});
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(moved))));
 })"""
@@ -37,10 +35,12 @@ OVERFLOW = """() => {
             if (getComputedStyle(at).overflowX !== "visible") return true;
         return false;
     };
-    const out = [...document.body.querySelectorAll("*")].filter(
-        (each) => each.checkVisibility() && each.getBoundingClientRect().right > wide + 1 && !kept(each));
+    const right = (each) => each.getBoundingClientRect().right;
+    const beyond = (each) => each.checkVisibility() && right(each) > wide + 1;
+    const out = [...document.body.querySelectorAll("*")]
+        .filter((each) => beyond(each) && !kept(each)).map((each) => each.outerHTML.slice(0, 120));
     const page = document.documentElement.scrollWidth;
-    return [...(page > wide ? [`the page: ${page}`] : []), ...out.map((each) => each.outerHTML.slice(0, 120))];
+    return page > wide ? [`the page: ${page}`, ...out] : out;
 }"""
 """What reaches beyond the right edge of the window."""
 
