@@ -1,5 +1,8 @@
 """Pictures of the pages for the documentation: index this repository, serve it, look at it.
 
+It lies in a home folder of its own, so that pages show `~/sonde` and no path of this machine; take
+them on a quiet machine, since some show how long a search took.
+
 python scripts/pictures.py [FOLDER] [NAME...]   (docs/pictures; needs chromium, playwright, pillow)
 """
 
@@ -12,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -21,7 +25,9 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+SONDE = (sys.executable, "-m", "sonde.cli.main", "--yes")
 SIZES = {"light": (1280, 800), "dark": (1280, 800), "phone": (390, 780)}
+BUSY = 0.5  # of the processors: from then on searches wait for others
 QUALITY = 80  # of WebP: text stays sharp, a picture takes 40 kB
 
 
@@ -74,6 +80,15 @@ def open_conversation(page: Page) -> None:
     page.locator(".message").first.wait_for()
 
 
+def show_setup(page: Page) -> None:
+    """The agents found, with the program where people have it."""
+    page.locator(".agent .diff").first.wait_for()
+    page.evaluate("""([from, to]) => {
+        for (const line of document.querySelectorAll(".diff span"))
+            line.textContent = line.textContent.replaceAll(from, to);
+    }""", [sys.prefix, "/home/you/.local"])  # fmt: skip
+
+
 SHOTS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "search": (address(q="what keeps secrets out of the index"), None),
     "facets": (address(q="rate limit lang:python -kind:test"), None),
@@ -93,8 +108,11 @@ SHOTS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "disk": ("/disk", scan),
     "report": ("/disk", show_report),
     "query": ("/queries", run_query),
+    "setup": ("/setup", show_setup),
 }
 """Name -> address, and what is done there before the picture is taken; in this order."""
+FIRST_SHOTS: dict[str, tuple[str, Callable[[Page], None] | None]] = {"first-run": ("/", None)}
+"""The same on a machine where nothing is indexed."""
 
 
 NOTES = {
@@ -138,45 +156,78 @@ def write_notes(folder: Path) -> None:
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "docs" / "pictures").absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as home:
-        project = Path(home) / "sonde"
-        kept_out = shutil.ignore_patterns("__pycache__", "models")
-        shutil.copytree(ROOT / "src", project / "src", ignore=kept_out)
-        shutil.copytree(ROOT / "docs", project / "docs")
-        shutil.copy(ROOT / "pyproject.toml", project)
-        environ = {**os.environ, "SONDE_HOME": f"{home}/home", "SONDE_FILE_ROOTS": home,
-                   "HOME": home}  # fmt: skip
-        sonde = [sys.executable, "-m", "sonde.cli.main", "--yes"]
-        subprocess.run([*sonde, "index", "--quiet"], cwd=project, env=environ, check=True)
-        write_notes(Path(home) / "notes")
-        imported = [*sonde, "knowledge", "import", f"{home}/notes"]
-        subprocess.run(imported, cwd=project, env=environ, check=True, capture_output=True)
-        server = subprocess.Popen(
-            [*sonde, "--json", "serve", "--port", "0"],
-            cwd=project, env=environ, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        try:
-            assert server.stdout
-            facts = json.loads(server.stdout.readline())
-            take_pictures(facts["url"], facts["key"], folder, set(sys.argv[2:]) or set(SHOTS))
-        finally:
-            server.terminate()
-            server.wait()
+    names = set(sys.argv[2:]) or {*SHOTS, *FIRST_SHOTS}
+    if (load := os.getloadavg()[0]) > BUSY * (os.cpu_count() or 1):
+        print(f"This machine is busy (load {load:.1f}): the times shown will be too long.")
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place).resolve()
+        if names & FIRST_SHOTS.keys():
+            with serve(home / "new", home / "new") as link:
+                take_pictures(link, folder, FIRST_SHOTS, names)
+        if names & SHOTS.keys():
+            project = home / "you" / "sonde"
+            kept_out = shutil.ignore_patterns("__pycache__", "models")
+            shutil.copytree(ROOT / "src", project / "src", ignore=kept_out)
+            shutil.copytree(ROOT / "docs", project / "docs")
+            shutil.copy(ROOT / "pyproject.toml", project)
+            run_sonde(project.parent, project, "index", "--quiet")
+            write_notes(project.parent / "notes")
+            run_sonde(project.parent, project, "knowledge", "import", "../notes")
+            with serve(project.parent, project) as link:
+                take_pictures(link, folder, SHOTS, names)
+    for path in sorted(folder.glob("*.webp")):
+        print(f"{path.name}  {path.stat().st_size:,} bytes")
 
 
-def take_pictures(url: str, key: str, folder: Path, names: set[str]) -> None:
+def make_environ(home: Path) -> dict[str, str]:
+    """The environment of a person whose home folder this is; an agent is installed there."""
+    (home / ".cursor").mkdir(parents=True, exist_ok=True)
+    ours = {key: value for key, value in os.environ.items()
+            if not key.startswith(("SONDE_", "XDG_"))}  # fmt: skip
+    return {**ours, "HOME": str(home), "SONDE_FILE_ROOTS": str(home), "PATH": os.defpath}
+
+
+def run_sonde(home: Path, cwd: Path, *command: str) -> None:
+    environ = make_environ(home)
+    subprocess.run([*SONDE, *command], cwd=cwd, env=environ, check=True, capture_output=True)
+
+
+@contextmanager
+def serve(home: Path, cwd: Path) -> Iterator[str]:
+    """A server of this home folder; the link that signs a person in, once."""
+    environ = make_environ(home)
+    command = [*SONDE, "--json", "serve", "--port", "0"]
+    server = subprocess.Popen(command, cwd=cwd, env=environ, stdout=subprocess.PIPE)
+    try:
+        assert server.stdout
+        yield json.loads(server.stdout.readline())["link"]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def take_pictures(
+    link: str,
+    folder: Path,
+    shots: dict[str, tuple[str, Callable[[Page], None] | None]],
+    names: set[str],
+) -> None:
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        for name, (way, prepare) in SHOTS.items():
+        person = browser.new_context()
+        person.new_page().goto(link)
+        signed_in = person.storage_state()
+        for name, (way, prepare) in shots.items():
             for look, (width, height) in SIZES.items() if name in names else ():
                 context = browser.new_context(
+                    base_url=link,
                     color_scheme="dark" if look == "dark" else "light",
                     viewport={"width": width, "height": height},
-                    extra_http_headers={"Authorization": f"Bearer {key}"},
+                    storage_state=signed_in,
                 )
                 page = context.new_page()
-                page.goto(url + way)
+                page.goto(way)
                 page.reload()  # the first search of a server loads its models
                 if prepare:
                     prepare(page)
@@ -184,8 +235,6 @@ def take_pictures(url: str, key: str, folder: Path, names: set[str]) -> None:
                 picture.convert("RGB").save(folder / f"{name}-{look}.webp", quality=QUALITY)
                 context.close()
         browser.close()
-    for path in sorted(folder.glob("*.webp")):
-        print(f"{path.name}  {path.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def find_link(server: Server, page: Page, title: str) -> str:
 
 def test_a_scanned_folder_is_listed(disk):
     page = open_page(disk[0], "/disk")
-    assert str(disk[1]) in page.text
+    assert f"~/{disk[1].name}" in page.text, "the home folder is written short"
     assert disk[2] in page.links
 
 

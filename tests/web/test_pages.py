@@ -170,7 +170,7 @@ def test_projects_and_their_jobs(site):
     assert status == 202
     wait_for_job(server, answer["jobId"])
     page = open_page(server, "/projects")
-    assert str(root) in page.text
+    assert f"~/{root.name}" in page.text
     assert "ready" in page.text
     assert "scan" in page.text
     assert "done" in page.text

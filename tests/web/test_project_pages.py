@@ -41,9 +41,9 @@ def test_a_folder_is_indexed_by_naming_it(site):
     page = open_page(server, way)
     assert "ready" in page.text
     assert "unicorn.py" in open_page(server, "/", q="find_unicorn", project=str(second)).text
-    assert str(second) in open_page(server, "/projects").text
+    assert f"~/{second.name}" in open_page(server, "/projects").text
     assert agree(server, "/project/forget", ("project", str(second))) == "/projects"
-    assert str(second) not in "".join(open_page(server, "/projects").text.split("Work")[0])
+    assert f"~/{second.name}" not in "".join(open_page(server, "/projects").text.split("Work")[0])
     assert (second / "unicorn.py").exists(), "the files stay"
     for wrong in (str(root / "none"), "", EVIL):
         status, _, page = send(server, "/projects", ("project", wrong))

@@ -21,7 +21,7 @@ from sonde.tools.schema import Param
 from sonde.types import LOCAL
 from sonde.web.application import Pages, Parts
 from sonde.web.pages.endpoints import serve_form, serve_page
-from sonde.web.pages.html import Markup, frame, lead_to, link_to, show_note, tag
+from sonde.web.pages.html import Markup, frame, lead_to, link_to, show_note, show_place, tag
 
 _DIFF = {"+": "plus", "-": "minus"}
 
@@ -130,7 +130,7 @@ def _show_agent(planned: PlannedSetup, done: bool) -> Markup:
         lines = [tag("span", line, class_=_DIFF.get(line[:1]))
                  for line in change.show() if not line.startswith(("---", "+++"))]  # fmt: skip
         body = [
-            tag("p", "This changes ", tag("code", str(change.path))),
+            tag("p", "This changes ", show_place(str(change.path))),
             tag("pre", lines, class_="diff", tabindex="0", role="region",
                 aria_label=f"Change for {agent.title}"),
             tag("form", tag("input", type="hidden", name="agent", value=agent.name),
@@ -138,5 +138,5 @@ def _show_agent(planned: PlannedSetup, done: bool) -> Markup:
                 tag("button", f"Write this for {agent.title}"), method="post", action="/setup"),
         ]  # fmt: skip
     elif change:
-        body = [tag("p", tag("code", str(change.path)), class_="faint")]
+        body = [tag("p", show_place(str(change.path)), class_="faint")]
     return tag("section", tag("h2", agent.title, badge), body, class_="agent")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Literal
 
 from starlette.responses import RedirectResponse
@@ -12,7 +11,7 @@ from sonde.app import App
 from sonde.disk.indexes import IndexState, list_index_states, read_index_state
 from sonde.disk.listing import FolderEntry, FolderListing, list_folder
 from sonde.disk.reports import REPORTS, DiskReport, read_disk_report
-from sonde.disk.scope import find_folder, find_home_folder, find_index
+from sonde.disk.scope import find_folder, find_index
 from sonde.disk.trees import join_node
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
@@ -98,7 +97,7 @@ def _show_card(state: IndexState) -> Markup:
             tag("a", name_folder(path), href=f"/disk/{state.index.id}", class_="open"),
             tag("span", "scanning", class_="badge busy") if state.scanning
             else tag("span", html.show_size(root.size if root else None), class_="badge")),
-        tag("p", tag("code", path)),
+        tag("p", html.show_place(path)),
         tag("p", counts, class_="faint"),
     )  # fmt: skip
 
@@ -121,7 +120,8 @@ def show_folder(
     place, found = find_folder(disk, caller, index_id, node, path)
     listing = list_folder(disk, place, found, limit=_ROWS, sort=sort, cursor=cursor)
     here = join_node(index.id, found.id) if found else None
-    kept = {"node": here, "path": None if here else path}
+    coloured = by if by != "kind" else None  # the first choice goes without saying
+    kept = {"node": here, "path": None if here else path, "by": coloured}
     job = read_job(app, index.job, work=work) if state.scanning else None
     crumbs = show_crumbs(place, listing.trail)
     tabs = [
@@ -132,7 +132,7 @@ def show_folder(
         crumbs[-1]["name"],
         "/disk",
         tag("div",
-            tag("div", _show_trail(address, crumbs), _show_summary(state, scans, job),
+            tag("div", _show_trail(address, crumbs, coloured), _show_summary(state, scans, job),
                 class_="grow"),
             None if job else tag(
                 "div", html.show_button("/disk", "Scan again", root=show_path(index.root)),
@@ -159,11 +159,8 @@ def show_folder(
 
 def _show_summary(state: IndexState, scans: Sequence[base.Scan], job: Json | None) -> Markup:
     """How much was found, and when."""
-    path, root, home = show_path(state.index.root), state.root, find_home_folder()
-    short = path
-    if home and Path(path).is_relative_to(home):
-        short = str("~" / Path(path).relative_to(home))
-    facts: list[str | Markup] = [tag("code", short, title=path)]
+    root = state.root
+    facts: list[str | Markup] = [html.show_place(show_path(state.index.root))]
     if root:
         facts += [
             html.show_size(root.size),
@@ -189,9 +186,9 @@ def _show_keep_form(app: App, index: str, work: Work) -> Markup:
     )  # fmt: skip
 
 
-def _show_trail(address: str, crumbs: Sequence[Json]) -> Markup:
+def _show_trail(address: str, crumbs: Sequence[Json], by: str | None) -> Markup:
     steps = [
-        tag("a", crumb["name"], href=link_to(address, node=crumb["nodeId"]))
+        tag("a", crumb["name"], href=link_to(address, node=crumb["nodeId"], by=by))
         if crumb.get("nodeId") else tag("span", crumb["name"], class_="folder")
         for crumb in crumbs[:-1]
     ]  # fmt: skip

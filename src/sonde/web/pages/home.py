@@ -84,7 +84,7 @@ def _show_project(row: Mapping[str, object], job: Json | None) -> Markup:
                 class_="open")),
         tag("p", tag("i", class_=f"dot {kind}", aria_hidden="true"), describe_state(row, job),
             class_="state"),
-        tag("p", tag("code", root), class_="faint"),
+        tag("p", html.show_place(root), class_="faint"),
         tag("p", tag("span", count_of(int(str(row["totalFiles"])), "file")),
             tag("a", "Search", href=link_to("/", project=root), data_project=root,
                 aria_label=f"Search {name_folder(root)}"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
+from sonde.disk.scope import find_home_folder
 from sonde.errors import NoSuchAddress, SondeError, TokenRequired
 from sonde.text.formats import format_age, format_bytes, format_seconds
 from sonde.text.syntax_highlighting import Token
@@ -129,7 +131,7 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
         tag("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
         [tag("link", rel="stylesheet", href=f"/static/{name}.css")
          for name in ("tokens", *assets) if f"{name}.css" in STATIC],
-        [tag("script", src=f"/static/{name}.js", defer=True)
+        [tag("script", src=f"/static/{name}.js", defer=True, blocking="render")  # no shift
          for name in assets if menu and f"{name}.js" in STATIC],
     ]  # fmt: skip
     body = [
@@ -277,6 +279,14 @@ def show_button(
 def name_folder(path: str) -> str:
     """The last name of a path."""
     return path.rstrip("/").rpartition("/")[2] or path
+
+
+def show_place(path: str) -> Markup:
+    """Where a file or folder lies; `~` stands for the home folder."""
+    home, place = find_home_folder(), Path(path)
+    if home and place.is_relative_to(home):
+        return tag("code", "~" / place.relative_to(home), title=path)
+    return tag("code", path)
 
 
 def show_size(size: int | None) -> str:

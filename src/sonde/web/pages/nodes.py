@@ -167,11 +167,11 @@ def _open_tiles(
     return tiles
 
 
-def show_legend(address: str, by: str, **kept: str | None) -> Markup:
+def show_legend(address: str, by: str, /, **kept: str | None) -> Markup:
     """What the colours of the map stand for, and the other way to colour it."""
     chips = [tag("span", tag("i", class_=f"fill-{name}", aria_hidden="true"), text)
              for name, text in COLOURS[by].items()]  # fmt: skip
-    ways = [tag("a", f"by {name}", href=link_to(address, **kept, by=name),
+    ways = [tag("a", f"by {name}", href=link_to(address, **kept | {"by": name}),
                 aria_current="true" if name == by else None) for name in COLOURS]  # fmt: skip
     twin = tag("span", tag("i", class_="twin", aria_hidden="true"), "has copies")
     return tag("div", tag("nav", ways, class_="switch", aria_label="Colours"),
@@ -215,6 +215,8 @@ def _show_tile(
              "has copies" if tile.has_copies else "")  # fmt: skip
     title = ", ".join([tile.name, *filter(None, facts)])
     href = link_node(index, tile.node, listable=tile.listable)
+    if tile.listable and colours.by != "kind":
+        href = link_to(f"/disk/{index}", node=tile.node, by=colours.by)
     large = min(box.width, box.height) > 4 and box.width > 8
     roomy = box.height > 7 and box.width > 10
     size = [" ", show_size(tile.size)] if roomy else None
