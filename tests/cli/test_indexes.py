@@ -82,7 +82,9 @@ def test_projects_are_listed_once_there_are_any(shell: Shell, tmp_path: Path) ->
     shell.run("index")
     listed = shell.run("projects", cwd=tmp_path)
     assert listed.returncode == 0
-    assert listed.stdout.startswith(str(shell.folder))
+    head, row = listed.stdout.splitlines()
+    assert head.startswith("PROJECT")
+    assert row.startswith(str(shell.folder))
 
 
 def test_delete_asks_and_only_yes_is_yes(shell: Shell) -> None:

@@ -67,7 +67,7 @@ def test_the_page_shows_tests_reasons_and_gaps(rows):
         rows.Row("000-P3", "a | b", "", ""),
     ]
     page = rows.write_page(found, {"000-P1": ["test_it.py::test_one"]})
-    assert "| 000 PAGE | 3 | 1 | 1 | 1 |" in page
+    assert "| 000 PAGE | 3 | 12 | 1 | 1 | 1 |" in page
     assert "| 000-P1 | pages | `test_it.py::test_one` |" in page
     assert "| 000-P2 | streams | Pages serve the same purpose. |" in page
     assert "| 000-P3 | a \\| b | no test named |" in page

@@ -36,7 +36,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "is_value": "a constant, field or variable",
     "is_function": "a function or method",
     "is_declaration": "declared here and defined elsewhere",
-    "is_documented": "has comments",
+    "is_off_topic": "has comments: share of the question's words that they do not add",
     "in_test": "in a test",
     "is_rest": "no definition: what stands between them",
     "has_members": "other definitions lie inside it",
@@ -277,8 +277,8 @@ def measure_texts(
         held = asked.find(one.code)
         row["code_lexical"] = asked.rate(held)
         if comments:
-            row["is_documented"] = 1.0
             held = {*held, *asked.find(" ".join(comments))}
+            row["is_off_topic"] = 1.0 - (asked.rate(held) - row["code_lexical"])
         row["says_all"] = float(asked.rate(held) > _NEARLY_ALL)
         first = one.line - one.start_line
         opening = "\n".join(lines[first : first + _OPENING_LINES])

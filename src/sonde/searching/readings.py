@@ -118,7 +118,7 @@ def _read_glob(text: str) -> Reading | None:
 
 _REGEX = re.compile(
     r"\\[wdsWDS](?![A-Za-z])"  # `\w+`, not `\section`
-    r"|\\b(?:\w.{0,200}\\b|[\\(\[])"
+    r"|\\b(?:\w.{0,200}\\b|[\\(\[]|\.[*+?])"
     r"|\\[.()\[\]{}*+?|^$]"
     r"|\(\?(?:[:=!#]|<[=!]|P?<\w|[imsxu-]{1,5}[:)])"
     r"|\.[*+]\??(?![*;,\d]|\s*$)"  # not `import java.util.*`

@@ -116,6 +116,11 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise report_full(path) from error
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
         raise IndexCorrupt(f"{path}: {error}") from error
+    except apsw.SQLError as error:
+        if "no such table" not in str(error):
+            raise
+        # deleted and made again by another since it was opened
+        raise IndexCorrupt(f"{path}: {error}") from error
     except apsw.BusyError as error:
         raise IndexBusy(f"{path}: {error}") from error
     except (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError) as error:
