@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.processes import is_running
@@ -67,10 +68,14 @@ def test_servers_agree_under_constant_edits(project: Path, home: Path, agents: l
         for agent in agents:
             word = f"edited_{turn}"
             wait_until(lambda a=agent, w=word, n=name: n in a.find(w), f"{word} is seen by all")
-    answers = [agent.call("search_code", query="edited value", top_k=20) for agent in agents]
-    for answer in answers:
-        answer.pop("searchTimeMs")
-    assert all(answer == answers[0] for answer in answers)
+    answers: list[Any] = []
+
+    def are_complete() -> bool:
+        answers[:] = [agent.call("search_code", query="edited value", top_k=20) for agent in agents]
+        return all(answer["metadata"]["freshness"] == "complete" for answer in answers)
+
+    wait_until(are_complete, "all servers call their answers complete")
+    assert all(answer["results"] == answers[0]["results"] for answer in answers)
     find_leader(agents)
 
 
