@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.processes import is_running
@@ -68,13 +67,8 @@ def test_servers_agree_under_constant_edits(project: Path, home: Path, agents: l
         for agent in agents:
             word = f"edited_{turn}"
             wait_until(lambda a=agent, w=word, n=name: n in a.find(w), f"{word} is seen by all")
-    answers: list[Any] = []
-
-    def are_complete() -> bool:
-        answers[:] = [agent.call("search_code", query="edited value", top_k=20) for agent in agents]
-        return all(answer["metadata"]["freshness"] == "complete" for answer in answers)
-
-    wait_until(are_complete, "all servers call their answers complete")
+    # one may already know that nothing is pending any more, so what they say of it can differ
+    answers = [agent.call("search_code", query="edited value", top_k=20) for agent in agents]
     assert all(answer["results"] == answers[0]["results"] for answer in answers)
     find_leader(agents)
 
