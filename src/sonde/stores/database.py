@@ -117,9 +117,9 @@ def translate_errors(path: Path) -> Iterator[None]:
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
         raise IndexCorrupt(f"{path}: {error}") from error
     except apsw.SQLError as error:
-        if "no such table" not in str(error):
+        # every database has a table `state`; one that was deleted and is being made again has not
+        if str(error) != "no such table: state":
             raise
-        # deleted and made again by another since it was opened
         raise IndexCorrupt(f"{path}: {error}") from error
     except apsw.BusyError as error:
         raise IndexBusy(f"{path}: {error}") from error
