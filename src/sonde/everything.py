@@ -22,10 +22,9 @@ from sonde.projects.lines import cut_around
 from sonde.projects.literal import EXACT
 from sonde.projects.search import rank_everywhere
 from sonde.ranking.evidence import LIKELY_ENOUGH
-from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching.likelihood import rate_hits
-from sonde.searching.request import Request
+from sonde.searching.request import Request, read_asked
 from sonde.searching.search import QueryVectors
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import FileExcerpt, Hit, Kind, Skipped
@@ -108,12 +107,14 @@ def _rank_files(
 ) -> list[list[FileHit]]:
     """Hits in code and docs of the current project, if there is one, and `notes` on them."""
     rankings = []
+    question = read_asked(request.query)
+    vectors = QueryVectors(question, app.workspace.static, app.workspace.deep)
     for kind in KINDS:
         if kind not in request.sources:
             continue
         wanted = Request("search", request.query, (kind,), FILE_HITS)
         try:
-            ranking = rank_everywhere(app.workspace, wanted, read_question(request.query), work)
+            ranking = rank_everywhere(app.workspace, wanted, question, work)
         except CatalogError as error:
             if required:
                 raise
@@ -123,21 +124,19 @@ def _rank_files(
             notes.append(f"{ranking.freshness}. {ranking.note}".strip())
         # a query that names a file finds it in either request
         hits = [hit for hit in ranking.hits if hit.kind == kind]
-        rankings.append([_make_file_hit(hit) for hit in _rate(app, kind, request.query, hits)])
+        rankings.append([_make_file_hit(hit) for hit in _rate(app, kind, vectors, hits)])
     return rankings
 
 
-def _rate(app: App, kind: Kind, query: str, hits: Sequence[Hit]) -> list[Hit]:
+def _rate(app: App, kind: Kind, vectors: QueryVectors, hits: Sequence[Hit]) -> list[Hit]:
     """The hits of one kind with scores that compare with those of other sources."""
     exact = [hit for hit in hits if hit.score_type == EXACT]
     others = [hit for hit in hits if hit.score_type != EXACT]
     if not others:
         return exact
     project = app.workspace.projects.get(Path(others[0].project))
-    question = read_question(query)
-    vectors = QueryVectors(question, app.workspace.static, app.workspace.deep)
     store = project.stores()[kind] if is_searchable(project) else None
-    return exact + rate_hits(store, question, vectors, others)
+    return exact + rate_hits(store, vectors, others)
 
 
 def _make_file_hit(hit: Hit) -> FileHit:

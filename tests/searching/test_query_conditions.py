@@ -109,3 +109,11 @@ def test_the_command_line_takes_them(app, tmp_path):
     }
     done = subprocess.run(command, cwd=tmp_path / "shop", env=environ, capture_output=True)
     assert [row["path"] for row in json.loads(done.stdout)["results"]] == ["src/retry.go"]
+
+
+def test_the_words_of_a_condition_are_no_words_of_the_question(app: App) -> None:
+    scores = {
+        query: [row["score"] for row in search(app, query, dedupe=False, work=Work())["results"]]
+        for query in ("retry lang:go", "retry file:retry.go")
+    }
+    assert scores["retry lang:go"] == scores["retry file:retry.go"] != []

@@ -30,16 +30,14 @@ _HALF = 0.5  # of a question that the hits must hold in its words before their r
 _WEIGHED = 3  # hits, the best: the first may name what the second explains
 
 
-def rate_hits(
-    store: ChunkStore | None, question: Question, vectors: QueryVectors, hits: Sequence[Hit]
-) -> list[Hit]:
+def rate_hits(store: ChunkStore | None, vectors: QueryVectors, hits: Sequence[Hit]) -> list[Hit]:
     """The hits of one store, best first, with scores that say how likely each is an answer.
 
     Without a store, before the first index, they are weighed by their words.
     """
     if not hits:
         return []
-    weights = _weigh_terms(store, question)
+    weights = _weigh_terms(store, vectors.question)
     gathered = [_gather(store, weights, vectors, hit) for hit in hits[:_WEIGHED]]
     best = max(map(weigh_best, gathered))
     top = min(max(hits[0].score, _LEAST), 1 - _LEAST)

@@ -90,7 +90,7 @@ class QueryVectors:
     """What the models make of one question; `notes` says what they could not."""
 
     def __init__(self, question: Question, static: Embedder | None, deep: Embedder | None) -> None:
-        self._question = question
+        self.question = question
         self._static, self._deep = static, deep
         self._vectors: dict[str, Vectors | None] = {}
         self.notes: list[str] = []
@@ -115,7 +115,7 @@ class QueryVectors:
         The search does not wait for the model to load unless it knows every chunk. Reports on
         code go without: they are found by places and names, and its use there is not measured.
         """
-        embedder, is_code_report = self._deep, kind == "code" and self._question.report
+        embedder, is_code_report = self._deep, kind == "code" and self.question.report
         if embedder is None or probe.model == embedder.name or is_code_report:
             return None
         have, total = store.coverage(embedder.name)
@@ -144,7 +144,7 @@ class QueryVectors:
     def _embed(self, embedder: Embedder) -> Vectors | None:
         if embedder.name not in self._vectors:
             try:
-                self._vectors[embedder.name] = embedder.embed(self._question.asked, "query")
+                self._vectors[embedder.name] = embedder.embed(self.question.asked, "query")
             except (EmbeddingFailed, ModelDownloadFailed, MissingExtra) as error:
                 without = embedder is self._deep and self._static
                 how = "without the deeper model" if without else "by words alone"
