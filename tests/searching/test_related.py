@@ -120,6 +120,18 @@ def test_a_commit_of_denied_files_is_not_found(ask: Callable[..., Any], shop: Pa
     assert all("zebra" not in row["text"] for row in ask(search_history, "zebra")["results"])
 
 
+def test_a_shallow_clone_does_not_call_its_history_complete(
+    shop: Path, tmp_path: Path, open_app: Callable[..., App]
+) -> None:
+    for name, depth in (("shallow", ["--depth=1"]), ("whole", [])):
+        command = ["git", "clone", "-q", *depth, shop.as_uri(), str(tmp_path / name)]
+        subprocess.run(command, check=True)
+        app = open_app(f"home-{name}", start=tmp_path / name)
+        create_index(app, work=Work())
+        said = search_history(app, "bank", work=Work())["metadata"]["freshness"]
+        assert said.startswith("incomplete; the clone is shallow" if depth else "complete"), said
+
+
 def test_history_without_a_repository_says_so(tmp_path: Path, open_app: Callable[..., App]) -> None:
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "go.mod").write_text("module x\n")

@@ -15,7 +15,7 @@ from sonde.runtime.jobs import Job, Jobs
 from sonde.runtime.power import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.knowledge.base import SOURCES, TITLE, KnowledgeStore, RankedPiece, Source
-from sonde.text.tongues import guess_language
+from sonde.text.language_detection import guess_language
 from sonde.types import Progress
 
 EMBEDDING_BATCH = 1_024  # pieces embedded and stored at once, with a report of progress after each

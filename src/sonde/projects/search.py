@@ -152,12 +152,17 @@ def _rank_history(workspace: Workspace, request: Request, work: Work) -> tuple[Q
     """The commits of the projects in scope."""
     question = read_question(request.query[:_LONGEST_QUERY])
     hits: list[Hit] = []
+    freshness = "complete"
     for project in projects_in_scope(workspace, request.project):
         require_index(project)
-        hits += rank_commits(workspace, project, question, request.top_k, request.under, work)
+        found, left_out = rank_commits(
+            workspace, project, question, request.top_k, request.under, work
+        )
+        hits += found
+        freshness = f"incomplete; {left_out}" if left_out else freshness
     hits.sort(key=lambda hit: (-hit.score, hit.path))
     note = "" if hits else "No commit is near in words or meaning."
-    return question, Ranking(hits[: request.top_k], "complete", note)
+    return question, Ranking(hits[: request.top_k], freshness, note)
 
 
 def rank_everywhere(

@@ -37,6 +37,7 @@ class History(ProjectPart):
         super().__init__(project)
         self._store: ChunkStore | None = None
         self._head = ""
+        self.left_out = ""  # which commits are not searched, in words
         self._guard = threading.RLock()
 
     def store(self) -> ChunkStore:
@@ -60,12 +61,19 @@ class History(ProjectPart):
     def update(self, workspace: Workspace, work: Work) -> None:
         """Read the commits that are new, and forget those that are gone or were rewritten."""
         root, rules = self.project.root, self.project.tree.sources[0].rules
-        head = f"{read_commit(find_history(root))} {_recipe(rules)}"
+        repository = find_history(root)
+        head = f"{read_commit(repository)} {_recipe(rules)}"
         if head == self._head:
             return
         with WriterLock(self.project.folder, "history.lock").held(work):
             store, recipe = self.store(), _recipe(rules)
             ids = list_commit_ids(root, _MOST_COMMITS)
+            if len(ids) == _MOST_COMMITS:
+                self.left_out = f"only the newest {_MOST_COMMITS:,} commits are searched"
+            elif (repository.shared / "shallow").exists():
+                self.left_out = "the clone is shallow, older commits are not in it"
+            else:
+                self.left_out = ""
             known = {path for path, state in store.files().items() if state.stamp == recipe}
             store.remove(store.files().keys() - set(ids))
             missing = [one for one in ids if one not in known]
@@ -102,8 +110,8 @@ def _write_commit(commit: Commit, recipe: int) -> ParsedFile:
 
 def rank_commits(
     workspace: Workspace, project: Project, question: Question, limit: int, under: str, work: Work
-) -> list[Hit]:
-    """The commits nearest to a question in words and in meaning; `under` names what they touch."""
+) -> tuple[list[Hit], str]:
+    """The commits nearest to a question that touch what is `under`, and which were left out."""
     history = project.part(History)
     history.update(workspace, work)
     store = history.store()
@@ -111,10 +119,11 @@ def rank_commits(
     where = Filter(None if touching is None else frozenset(touching))
     vectors = QueryVectors(question, workspace.static, workspace.deep)
     search = Search(store, where, limit, vectors.probe(store))
-    return [
+    hits = [
         Hit(
             str(project.root), "docs", found.chunk.path, found.chunk.span, found.chunk.text,
             found.score, found.score_type, "git", found.chunk.symbol,
         )
         for found in rank_related(search, question)
     ]  # fmt: skip
+    return hits, history.left_out
