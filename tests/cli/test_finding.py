@@ -155,6 +155,18 @@ def test_grep_says_what_it_left_out_and_how_to_search_it(shell: Shell) -> None:
     assert shell.run("grep", "needle", "-q", "-uu", "deploy.key").returncode == 2
 
 
+def test_grep_says_it_left_out_what_rg_would_have_searched_with_the_same_options(
+    shell: Shell,
+) -> None:
+    for name in (".venv/a.py", "uv.lock"):
+        (shell.folder / name).parent.mkdir(exist_ok=True)
+        (shell.folder / name).write_text("needle\n")
+    assert ".venv" not in shell.run("grep", "needle").stderr
+    assert "1 .venv/" in shell.run("grep", "--hidden", "needle").stderr
+    assert ".lock" not in shell.run("grep", "needle", "-t", "python").stderr
+    assert ".lock" not in shell.run("grep", "needle", "-g", "!*.lock").stderr
+
+
 def test_grep_works_in_any_folder_and_on_what_is_piped_in(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "a.txt").write_text("one\ntwo\n")
