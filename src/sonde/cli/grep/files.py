@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sonde.cli.arguments import Arguments
-from sonde.errors import InvalidRequest, OutsideRoots
+from sonde.errors import InvalidRequest, OutsideRoots, PermissionDenied, SondeError
 from sonde.indexing.sources import Tree, exclude_folder
 from sonde.policy.admit import Rules, Source, find_denied
 from sonde.projects.project import Project
@@ -60,11 +60,21 @@ class Selection:
     left_out: Counter[str] = field(default_factory=Counter)
     """What rg would have searched, by the reason that it is not searched."""
     secrets: int = 0
-    errors: list[InvalidRequest] = field(default_factory=list)
+    errors: list[SondeError] = field(default_factory=list)
 
-    def count_secret(self) -> None:
-        """A file turned out to hold a secret when it was read."""
-        self.secrets += 1
+    def take_refusal(self, shown: str, refusal: Skipped) -> None:
+        """A file turned out to hold a secret, or the system does not let it or a folder be read."""
+        if refusal.reason == "secret_content":
+            self.secrets += 1
+        elif refusal.reason == "unreadable":
+            error = PermissionDenied(
+                f"{shown}: {refusal.detail}",
+                user_message="'{path}' cannot be read: {reason}.",
+                next_action="Give read access to it, or leave it out with -g.",
+                path=shown,
+                reason=refusal.detail,
+            )
+            self.errors.append(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +280,8 @@ def _list_place(
         if isinstance(again, ListedFile):
             if names.takes(path, below):
                 yield SearchedFile(shown, again, replace(place, tree=free))
+        elif each.reason == "unreadable" and names.takes(path, below, folder=True):
+            chosen.take_refusal(shown, each)
         elif each.reason not in _SILENT:
             # whether rg would have searched it
             verdict = ignoring.check(each.path)
