@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,43 @@ def test_grep_says_what_it_left_out_and_how_to_search_it(shell: Shell) -> None:
     assert shell.run("grep", "-ul", "needle").stdout == "notes.md\nuv.lock\nvendor/a.py\n"
     assert shell.run("grep", "-l", "needle", "vendor").stdout == "vendor/a.py\n"
     assert shell.run("grep", "needle", "-q", "-uu", "deploy.key").returncode == 2
+
+
+def test_grep_says_it_left_out_what_rg_would_have_searched_with_the_same_options(
+    shell: Shell,
+) -> None:
+    for name in (".venv/a.py", "uv.lock"):
+        (shell.folder / name).parent.mkdir(exist_ok=True)
+        (shell.folder / name).write_text("needle\n")
+    assert ".venv" not in shell.run("grep", "needle").stderr
+    assert "1 .venv/" in shell.run("grep", "--hidden", "needle").stderr
+    assert ".lock" not in shell.run("grep", "needle", "-t", "python").stderr
+    assert ".lock" not in shell.run("grep", "needle", "-g", "!*.lock").stderr
+
+
+def test_grep_names_what_cannot_be_read_and_fails_as_rg_does() -> None:
+    other: dict[str, Any] = (
+        {"user": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    )  # root reads all
+    with tempfile.TemporaryDirectory() as name:
+        root, home = Path(name), Path(name, "home")
+        for path in (root, home, root / "shut"):
+            path.mkdir(exist_ok=True)
+            path.chmod(0o777)
+        for path in (root / "open.py", root / "locked.py", root / "shut/in.py"):
+            path.write_text("needle\n")
+        (root / "locked.py").chmod(0)
+        (root / "shut").chmod(0)
+        command = indexed_command("grep", "needle")
+        environ = {**os.environ, "HOME": str(home)}
+        done = subprocess.run(
+            command, cwd=root, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            **other,
+        )  # fmt: skip
+        (root / "shut").chmod(0o700)
+    assert (done.returncode, done.stdout) == (2, "open.py:needle\n")
+    assert "'locked.py' cannot be read: Permission denied" in done.stderr
+    assert "'shut' cannot be read: Permission denied" in done.stderr
 
 
 def test_grep_works_in_any_folder_and_on_what_is_piped_in(shell: Shell, tmp_path: Path) -> None:

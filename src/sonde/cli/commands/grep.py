@@ -141,8 +141,8 @@ def _read(
             text = read(tree, entry, trusted=entry.path in trusted)
             if isinstance(text, FileText):
                 yield found, text
-            elif text.reason == "secret_content":
-                chosen.count_secret()
+            else:
+                chosen.take_refusal(found.shown, text)
 
 
 def _search_stdin(printer: Printer, expression: Expression, form: Form) -> bool:

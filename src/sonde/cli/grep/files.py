@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sonde.cli.arguments import Arguments
-from sonde.errors import InvalidRequest, OutsideRoots
+from sonde.errors import InvalidRequest, OutsideRoots, PermissionDenied, SondeError
 from sonde.indexing.sources import Tree, exclude_folder
 from sonde.policy.admit import Rules, Source, find_denied
 from sonde.projects.project import Project
@@ -60,11 +60,21 @@ class Selection:
     left_out: Counter[str] = field(default_factory=Counter)
     """What rg would have searched, by the reason that it is not searched."""
     secrets: int = 0
-    errors: list[InvalidRequest] = field(default_factory=list)
+    errors: list[SondeError] = field(default_factory=list)
 
-    def count_secret(self) -> None:
-        """A file turned out to hold a secret when it was read."""
-        self.secrets += 1
+    def take_refusal(self, shown: str, refusal: Skipped) -> None:
+        """A file turned out to hold a secret, or the system does not let it or a folder be read."""
+        if refusal.reason == "secret_content":
+            self.secrets += 1
+        elif refusal.reason == "unreadable":
+            error = PermissionDenied(
+                f"{shown}: {refusal.detail}",
+                user_message="'{path}' cannot be read: {reason}.",
+                next_action="Give read access to it, or leave it out with -g.",
+                path=shown,
+                reason=refusal.detail,
+            )
+            self.errors.append(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +109,16 @@ class Names:
         """Whether a glob asks for this file, whatever an ignore file says."""
         return self._any_wanted and self._decide(path, folder=False) is True
 
-    def takes(self, path: str, below: str) -> bool:
-        """Whether a file is searched, by its path from here and below the place that was named."""
+    def takes(self, path: str, below: str, *, folder: bool = False) -> bool:
+        """Whether a file is searched, by its path from here and below the place that was named;
+        whether a folder is entered."""
         parts = below.split("/")
         start = path.removesuffix(below)
-        for end in range(1, len(parts)):
+        for end in range(1, len(parts) + folder):
             if self._prunes(start + "/".join(parts[:end]), parts[end - 1]):
                 return False
+        if folder:
+            return True
         verdict = self._decide(path, folder=False)
         if verdict is False or (verdict is None and self._any_wanted):
             return False
@@ -251,31 +264,32 @@ def _list_place(
             yield from _follow(place, each.path, names)
             continue
         shown, below = _spell(here, place, each.path)
+        path = shown.removeprefix("./")
         if isinstance(each, ListedFile):
-            if place.named_file or names.takes(shown.removeprefix("./"), below):
+            if place.named_file or names.takes(path, below):
                 yield SearchedFile(shown, each, place)
             continue
         if each.reason == "denied" and each.detail.endswith("secrets)"):
-            chosen.secrets += names.takes(shown.removeprefix("./"), below)
+            chosen.secrets += names.takes(path, below)
             continue
         again: ListedFile | Skipped = each
-        if names.names(shown.removeprefix("./")) or (args.files and each.reason in _NOT_TEXT):
+        if names.names(path) or (args.files and each.reason in _NOT_TEXT):
             again = free.check(each.path)
             if isinstance(again, Skipped) and args.files and again.reason == "binary":
                 again = ListedFile(each.path, 0, 0)
         if isinstance(again, ListedFile):
-            if names.takes(shown.removeprefix("./"), below):
+            if names.takes(path, below):
                 yield SearchedFile(shown, again, replace(place, tree=free))
-        elif each.reason not in _SILENT and _is_missed(ignoring, each, below):
-            chosen.left_out[_name_reason(each)] += 1
-
-
-def _is_missed(ignoring: Tree, each: Skipped, below: str) -> bool:
-    """Whether rg would have searched what is left out."""
-    if any(part.startswith(".") for part in below.split("/")):
-        return False
-    verdict = ignoring.check(each.path)
-    return isinstance(verdict, ListedFile) or verdict.reason == "folder"
+        elif each.reason == "unreadable" and names.takes(path, below, folder=True):
+            chosen.take_refusal(shown, each)
+        elif each.reason not in _SILENT:
+            # whether rg would have searched it
+            verdict = ignoring.check(each.path)
+            folder = isinstance(verdict, Skipped) and verdict.reason == "folder"
+            if (folder or isinstance(verdict, ListedFile)) and names.takes(
+                path, below, folder=folder
+            ):
+                chosen.left_out[_name_reason(each)] += 1
 
 
 def _name_reason(each: Skipped) -> str:

@@ -396,5 +396,5 @@ def _plain(text: bytes) -> str:
 
 
 def count_left_out(counts: Counter[str]) -> str:
-    """What was not searched, most frequent first: `3 of vendor/ (vendored code), 1 too large`."""
+    """What was not searched, most frequent first: `3 *.lock, 1 vendor/`."""
     return ", ".join(f"{count:,} {what}" for what, count in counts.most_common())
