@@ -11,6 +11,7 @@ from typing import cast
 from sonde.errors import EmptyQuery
 from sonde.knowledge.asking import read_who_and_when
 from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_messages
+from sonde.knowledge.identity import name_file
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
 from sonde.knowledge.ranking import (
     AnyHit,
@@ -303,7 +304,7 @@ def _join_duplicates(store: KnowledgeStore, hits: Sequence[AnyHit]) -> list[AnyH
                 equal.setdefault((opening, text), []).append(hit)
     joined: dict[str, AnyHit | None] = {}
     for first, *rest in equal.values():
-        names = ((hit.uri, hit.entry.title, hit.entry.path.partition("!")[0]) for hit in rest)
+        names = ((hit.uri, hit.entry.title, name_file(hit.entry.path)) for hit in rest)
         copies = tuple(Duplicate(*each) for each in names)
         joined |= {first.uri: replace(first, duplicates=copies)} | {hit.uri: None for hit in rest}
     return [kept for hit in hits if (kept := joined.get(hit.uri, hit))]
