@@ -25,7 +25,7 @@ from sonde.knowledge.ranking import (
 )
 from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
 from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transcript
-from sonde.knowledge.vectors import list_limits
+from sonde.knowledge.vectors import count_deep, list_limits
 from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
@@ -188,8 +188,10 @@ def rank_sources(
             found = search.rank_asked(source, request.where.get(source, ANYTHING), asked)
             rankings.append(sort_recent(found) if source in request.recent else found)
     notes += search.notes
-    notes += list_limits(library.models, store, request.query)
-    library.deepen(work.caller.user)
+    covered = count_deep(library.models, store)
+    notes += list_limits(library.models, covered, request.query)
+    if covered[0] < covered[1]:
+        library.deepen(work.caller.user)
     return rankings
 
 
