@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from docx import Document
@@ -136,6 +137,24 @@ def test_a_session_that_has_seen_one_has_seen_the_others(app: App, tmp_path: Pat
     assert first["results"][0]["duplicates_total"] == 2
     later = knowledge_search(app, "letter page otters", work=work(session="s"))
     assert [row["title"] for row in later["results"]] == ["more"]
+
+
+def test_a_duplicate_is_named_by_its_file_or_the_member_of_an_archive(
+    app: App, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "Otters!.md").write_text(SLEEP)
+    (tmp_path / "in" / "a.md").write_text(SLEEP)
+    mail = f"From a Mon Jan  1 00:00:00 2024\nMessage-ID: <1@a>\nFrom: a\nTo: b\n\n{SLEEP}\n"
+    for name in ("one.mbox", "two.mbox"):
+        (tmp_path / "in" / name).write_text(mail)
+    with ZipFile(tmp_path / "in" / "old.zip", "w") as archive:
+        archive.writestr("kept/b.md", SLEEP)
+    bring_in(app, tmp_path / "in")
+    rows = find(app, "otters hold hands")["results"]
+    named = {each["file"] for row in rows for each in row["duplicates"]}
+    assert len(named) == 3  # of five: the first note and the first mail are the results
+    assert named < {"Otters!.md", "a.md", "old.zip//kept/b.md", "one.mbox", "two.mbox"}
 
 
 def test_many_are_counted_and_a_few_are_named(app: App, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import Caller
+from sonde.web.pages.knowledge import show_knowledge
 from sonde.wiring import build_app
 
 PAGES = 4  # entries of each source, so that a search has a second page
@@ -100,6 +101,34 @@ def test_given_to_all_it_is_everybodys(app: App) -> None:
         assert len(find(Person(app, COLLECTION))) == PAGES * len(SOURCES), "its own, once"
     finally:
         app.grounds.users.withdraw("all", COLLECTION)
+
+
+def test_the_page_lists_a_collection_for_one_who_has_nothing_else(app: App) -> None:
+    caller = Caller("carl")
+    assert MARK not in str(show_knowledge(app, work=Work(caller=caller)))
+    app.grounds.users.give("knowledge", "carl", COLLECTION)
+    try:
+        page = str(show_knowledge(app, work=Work(caller=caller)))
+        assert all(f"{MARK} {source} 0" in page for source in SOURCES)
+        assert f"<strong>{PAGES * len(SOURCES)}</strong> entries" in page
+    finally:
+        app.grounds.users.withdraw("carl", COLLECTION)
+
+
+def test_a_search_makes_the_missing_vectors_of_a_collection(shared: App) -> None:
+    static = shared.knowledge.models.static
+    assert static
+    stores = {
+        word: shared.knowledge.of(user) for user, word in (("anna", "own"), (COLLECTION, MARK))
+    }
+    for store in stores.values():
+        store.forget_models("notes", [])
+        assert store.coverage("notes", static.name) == (0, PAGES)
+    assert find(Person(shared, "anna"))
+    for word, store in stores.items():
+        assert store.coverage("notes", static.name) == (PAGES, PAGES)
+        vector = static.embed([f"{word} notes 0\na {word} valve, turned"], "passage")[0]
+        assert store.nearest("notes", static.name, vector, 1)[0].score == pytest.approx(1, abs=0.02)
 
 
 def test_what_was_withdrawn_is_gone_from_later_pages(shared: App) -> None:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from sonde.stores.knowledge.base import Entry, Source
 
+KEY_MARK = "//"  # separates a file's path from the key of an entry inside it
 DERIVED = "~"  # starts a key that is no id
 _NUMBERED = re.compile(r"#\d+\Z")
 _OLD_NUMBERED = re.compile(r"~\d+\Z")
@@ -82,6 +83,13 @@ def digest_text(entry: Entry) -> str:
 def _inner(key: str) -> str:
     """The key inside the member of an archive: `member!key`."""
     return key.rpartition("!")[2]
+
+
+def name_file(place: str) -> str:
+    """The file that an entry's place is in, with the member of an archive: `a.zip//b.md`."""
+    file, _, key = place.partition(KEY_MARK)
+    member = key.rpartition("!")[0]
+    return f"{file}{KEY_MARK}{member}" if member else file
 
 
 def _is_weak(key: str) -> bool:

@@ -102,8 +102,9 @@ class Library:
         return SharedKnowledge(own, {name: self.of(name) for name in names}) if names else own
 
     def deepen(self, user: str) -> None:
-        """Make the user's missing deep vectors in the background, in a process that stays."""
-        start_deep_vectors(self.models, self.jobs, self.of(user), user)
+        """Make missing deep vectors of all a user sees in the background, if this process stays."""
+        for name in (user, *self.list_collections(user)):
+            start_deep_vectors(self.models, self.jobs, self.of(name), name)
 
     def now_ms(self) -> int:
         """The time in epoch milliseconds, as entries carry it."""

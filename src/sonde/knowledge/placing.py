@@ -7,14 +7,13 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sonde.knowledge.formats import LEFT_OUT
-from sonde.knowledge.identity import Known, Mark, Pool, are_alike, digest_text, is_certain
+from sonde.knowledge.identity import KEY_MARK, Known, Mark, Pool, are_alike, digest_text, is_certain
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Source
 
 EDITED = "edited"
 """The fact that names what of an entry was changed here: its title, its text, its tags."""
 PART = "*"  # the count in the mark of an entry whose file is still being read
 MAX_COMPARED = 50  # texts of gone files that an edited and renamed one is compared with
-_KEY_MARK = "//"  # separates a file's path from the key of an entry inside it
 BATCH_FILES, BATCH_PIECES = 50, 2_000
 """Written in one transaction: large enough to be fast, small enough to lose little."""
 
@@ -215,7 +214,7 @@ class Placing:
     def _finish_streamed(self) -> None:
         """Mark mailboxes that were read in parts as whole."""
         for path, mark in self.streamed.items():
-            start = path + _KEY_MARK
+            start = path + KEY_MARK
             for source in SOURCES:
                 stored = {place: entry for place, entry in
                           self.store.list_origin(source, self.origin).items()
@@ -235,13 +234,13 @@ def _list_head(entry: Entry) -> list[object]:
 
 
 def _place(path: str, key: str) -> str:
-    return f"{path}{_KEY_MARK}{key}" if key else path
+    return f"{path}{KEY_MARK}{key}" if key else path
 
 
 def _split(place: str, text: str, present: Container[str]) -> tuple[str, str]:
     """File and key of a place; older imports, whose hashes have no count, separated them by `#`."""
     is_old = text.count(":") < 3 and place not in present
-    name, _, key = place.partition("#" if is_old else _KEY_MARK)
+    name, _, key = place.partition("#" if is_old else KEY_MARK)
     return name, key
 
 

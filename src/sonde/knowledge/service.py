@@ -11,6 +11,7 @@ from typing import cast
 from sonde.errors import EmptyQuery
 from sonde.knowledge.asking import read_who_and_when
 from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_messages
+from sonde.knowledge.identity import name_file
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
 from sonde.knowledge.ranking import (
     AnyHit,
@@ -24,7 +25,7 @@ from sonde.knowledge.ranking import (
 )
 from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
 from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transcript
-from sonde.knowledge.vectors import list_limits
+from sonde.knowledge.vectors import count_deep, list_limits
 from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
@@ -187,8 +188,10 @@ def rank_sources(
             found = search.rank_asked(source, request.where.get(source, ANYTHING), asked)
             rankings.append(sort_recent(found) if source in request.recent else found)
     notes += search.notes
-    notes += list_limits(library.models, store, request.query)
-    library.deepen(work.caller.user)
+    covered = count_deep(library.models, store)
+    notes += list_limits(library.models, covered, request.query)
+    if covered[0] < covered[1]:
+        library.deepen(work.caller.user)
     return rankings
 
 
@@ -303,7 +306,7 @@ def _join_duplicates(store: KnowledgeStore, hits: Sequence[AnyHit]) -> list[AnyH
                 equal.setdefault((opening, text), []).append(hit)
     joined: dict[str, AnyHit | None] = {}
     for first, *rest in equal.values():
-        names = ((hit.uri, hit.entry.title, hit.entry.path.partition("!")[0]) for hit in rest)
+        names = ((hit.uri, hit.entry.title, name_file(hit.entry.path)) for hit in rest)
         copies = tuple(Duplicate(*each) for each in names)
         joined |= {first.uri: replace(first, duplicates=copies)} | {hit.uri: None for hit in rest}
     return [kept for hit in hits if (kept := joined.get(hit.uri, hit))]

@@ -21,7 +21,7 @@ from sonde.types import Scored
 
 
 class SharedKnowledge:
-    """A `KnowledgeStore` that reads several and writes one.
+    """A `KnowledgeStore` that reads several, makes their missing vectors, and writes to one.
 
     An entry of a collection has the id `12@handbook`. Keys of pieces are spread, so that each
     store has its own: the key k of the store at place p is `k * stores + p`.
@@ -177,8 +177,10 @@ class SharedKnowledge:
         return self._own.list_entries(source, after, limit)
 
     def list_newest(self, source: Source, limit: int) -> list[Entry]:
-        """Of the user's own store."""
-        return self._own.list_newest(source, limit)
+        """The newest of all stores."""
+        stores = ((name, store.list_newest(source, limit)) for name, store in self._stores)
+        found = [_label(entry, name) for name, entries in stores for entry in entries]
+        return sorted(found, key=lambda entry: -entry.last_modified)[:limit]
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
         """Of the user's own store."""
@@ -203,14 +205,22 @@ class SharedKnowledge:
     def list_bare(
         self, source: Source, model: str, limit: int, before: int | None = None
     ) -> list[RankedPiece]:
-        """Of the user's own store."""
-        return self._own.list_bare(source, model, limit, before)
+        """Of all stores, by spread keys."""
+        numbers: list[int] = []
+        for place, (_, store) in enumerate(self._stores):
+            below = None if before is None else -((place - before) // len(self._stores))
+            bare = store.list_bare(source, model, limit, below)
+            numbers += [self._spread(found.piece.number, place) for found in bare]
+        numbers = sorted(numbers)[-limit:]
+        return list(self.locate(source, numbers).values())
 
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        """Of the user's own store."""
-        self._own.put_vectors(source, model, numbers, rows)
+        """As the protocol says, by spread keys."""
+        for place, store, own in self._divide(numbers):
+            mine = [key % len(self._stores) == place for key in numbers]
+            store.put_vectors(source, model, own, rows[mine])
 
     def remember(self, key: str, value: str, seconds: float) -> None:
         """Of the user's own store."""

@@ -152,10 +152,9 @@ def count_deep(models: KnowledgeModels, store: KnowledgeStore) -> tuple[int, int
     return sum(have for have, _ in counts), sum(total for _, total in counts)
 
 
-def list_limits(models: KnowledgeModels, store: KnowledgeStore, question: str) -> list[str]:
+def list_limits(models: KnowledgeModels, covered: tuple[int, int], question: str) -> list[str]:
     """What an answer does not cover: texts that no deep model has read yet, other languages."""
-    notes = []
-    have, total = count_deep(models, store)
+    notes, (have, total) = [], covered
     if have < total:
         paused = models.find_pause() if models.in_background else ""
         waits = f"; it waits, because {paused}" if paused else ""

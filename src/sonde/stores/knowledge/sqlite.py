@@ -197,9 +197,7 @@ class SqliteKnowledge(EntryReader):
 
     def coverage(self, source: Source, model: str) -> tuple[int, int]:
         with self._of[source].read() as connection:
-            query = f"SELECT count(*) FROM {source}_pieces"
-            have = self._vectors[source].count(connection, model)
-            return have, read_number(connection, query)
+            return self._vectors[source].count(connection, model)
 
     def forget_models(self, source: Source, kept: Collection[str]) -> None:
         vectors = self._vectors[source]

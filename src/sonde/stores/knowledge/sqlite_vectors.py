@@ -84,8 +84,8 @@ class PieceVectors:
         self._files = OpenRows(lambda name, size: VectorFile(folder / name, size))
         self._lock = threading.Lock()
         self._known: dict[str, _Snapshot] = {}
-        self._counted: dict[str, tuple[int, int]] = {}
-        """By model: as of which generation, how many pieces have a vector."""
+        self._counted: dict[str, tuple[int, tuple[int, int]]] = {}
+        """By model: as of which generation, the pieces with a vector and all."""
 
     def write(
         self, connection: apsw.Connection, model: str, numbers: Sequence[int], rows: Vectors
@@ -149,13 +149,14 @@ class PieceVectors:
         if found := self.find(connection, model):
             connection.executemany(query, [(number, found.id) for number in numbers])
 
-    def count(self, connection: apsw.Connection, model: str) -> int:
-        """How many pieces have a vector of this model."""
+    def count(self, connection: apsw.Connection, model: str) -> tuple[int, int]:
+        """How many pieces have a vector of this model, and how many there are."""
         generation = read_generation(connection, self._source)
         known = self._counted.get(model)
         if known is None or known[0] != generation:
             found = self.find(connection, model)
-            known = generation, self._count(connection, found.id) if found else 0
+            total = read_number(connection, f"SELECT count(*) FROM {self._source}_pieces")
+            known = generation, (self._count(connection, found.id) if found else 0, total)
             self._counted[model] = known
         return known[1]
 

@@ -94,7 +94,7 @@ def show_knowledge(
     work: Work,
 ) -> Content:
     """Every entry, newest first, or those that a query finds."""
-    store = app.knowledge.of(work.caller.user)
+    store = app.knowledge.seen_by(work.caller.user)
     asked = KnowledgeForm(q.strip(), source if source in SOURCES else "", label, since, until)
     heads = {each: store.list_newest(each, _LISTED) for each in SOURCES}
     if not any(heads.values()):
@@ -151,7 +151,7 @@ def _search(
 
 def _describe_entry(app: App, entry: Entry, work: Work) -> Json:
     """An entry of the list in the shape of a result."""
-    store = app.knowledge.of(work.caller.user)
+    store = app.knowledge.seen_by(work.caller.user)
     opening = " ".join(piece.text for piece in store.read_pieces(entry.source, entry.id, 0, 1))
     opening = _SIGNS.sub("", opening).strip()
     return {
