@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from sonde.app import App
 from sonde.errors import SondeError
 from sonde.everything import EVERYWHERE, KINDS
-from sonde.projects.find import ALL, find_project
+from sonde.projects.find import ALL, find_project, known_roots
 from sonde.projects.index import list_paths
 from sonde.runtime.work import Work
 from sonde.searching.query_language import (
@@ -22,7 +22,6 @@ from sonde.searching.query_language import (
 from sonde.text.highlight import Finder, find_query_words
 from sonde.text.languages import NAMES
 from sonde.tools.code import search_history
-from sonde.tools.index import list_projects
 from sonde.tools.research import search
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
@@ -71,7 +70,7 @@ def show_search(
     work: Work,
 ) -> Content:
     """The form, and the results if there is a query."""
-    known = [row["projectPath"] for row in list_projects(app, work=work)["projects"]]
+    known = [str(root) for root in known_roots(app.workspace)]
     if tab == "paths" and project == ALL:
         project = ""  # a glob is matched within one project
     query = _add_fields(q.strip(), path, language)
