@@ -282,14 +282,16 @@ def _list_place(
                 yield SearchedFile(shown, again, replace(place, tree=free))
         elif each.reason == "unreadable" and names.takes(path, below, folder=True):
             chosen.take_refusal(shown, each)
-        elif each.reason not in _SILENT:
-            # whether rg would have searched it
-            verdict = ignoring.check(each.path)
-            folder = isinstance(verdict, Skipped) and verdict.reason == "folder"
-            if (folder or isinstance(verdict, ListedFile)) and names.takes(
-                path, below, folder=folder
-            ):
-                chosen.left_out[_name_reason(each)] += 1
+        elif each.reason not in _SILENT and _would_search(ignoring, names, each, path, below):
+            chosen.left_out[_name_reason(each)] += 1
+
+
+def _would_search(ignoring: Tree, names: Names, each: Skipped, path: str, below: str) -> bool:
+    """Whether rg would have searched what is left out."""
+    verdict = ignoring.check(each.path)
+    folder = isinstance(verdict, Skipped) and verdict.reason == "folder"
+    takes = folder or isinstance(verdict, ListedFile)
+    return takes and names.takes(path, below, folder=folder)
 
 
 def _name_reason(each: Skipped) -> str:
