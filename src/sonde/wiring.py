@@ -106,6 +106,7 @@ def build_app(
         background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep") else None,
         start_checker=partial(_start_checker, settings),
         start_follower=_start_follower,
+        seed_shared=_seed_shared,
         max_tokens=own.max_tokens,
         assume_yes=own.assume_yes,
         auto_index=own.auto_index and stays,
@@ -246,6 +247,7 @@ def open_project(
         chunk_folder=chunk_folder,
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
+        shared_index=own.shared_index,
     )
     views = partial(_open_views, folder)
     return Project(root, folder, own_settings, _open_store, views, clock=clock)
@@ -359,6 +361,14 @@ def _start_follower(workspace: Workspace, project: Project) -> Following:
     from sonde.projects.follow import Follower  # with all that updates an index; for servers only
 
     return Follower(workspace, project)
+
+
+def _seed_shared(project: Project, work: Work) -> str:
+    if not project.settings.shared_index:
+        return ""
+    from sonde.shared.seeding import seed_project
+
+    return seed_project(project, work)
 
 
 def _start_checker(settings: Settings, root: Path) -> Child:

@@ -112,14 +112,13 @@ def _update(
         # chunked in another way than now: unchanged files must be chunked again as well
         force = force or metadata.recipe != ""
         metadata = replace(metadata, recipe=recipe)
-    if metadata.last_full_index is None:
-        name, admits = project.settings.store_name, workspace.reach.admits
-        seed_index(project.folder, project.tree, work, store=name, recipe=recipe, admits=admits)
+    new = metadata.last_full_index is None
+    note = _seed(workspace, project, work) if new and not project.has_stores() else ""
     stores = project.stores()
     if diff is None or force or diff.generation != generation_of(stores):
         # none was made, or the index was written to since
         diff = compare_project(project, work, paths, force=force)
-    report = update_index(project.tree, stores, workspace.static, work, diff)
+    report = replace(update_index(project.tree, stores, workspace.static, work, diff), note=note)
     if workspace.static:
         # chunks of an index that another version wrote have no vectors of this model yet
         refine_vectors(stores, workspace.static, project.lock, work)
@@ -140,6 +139,16 @@ def _update(
         for store in stores.values():
             store.tidy()
     return report
+
+
+def _seed(workspace: Workspace, project: Project, work: Work) -> str:
+    """Begin a new index with one that is nearly the same, if there is one. Returns a note."""
+    note = workspace.seed_shared(project, work)
+    if not project.has_stores():
+        name, recipe = project.settings.store_name, recipe_of(project.tree)
+        admits = workspace.reach.admits
+        seed_index(project.folder, project.tree, work, store=name, recipe=recipe, admits=admits)
+    return note
 
 
 def update_changed(workspace: Workspace, project: Project, paths: set[str], work: Work) -> None:
