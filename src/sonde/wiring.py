@@ -47,6 +47,7 @@ from sonde.settings import (
     read_key,
     render_config,
 )
+from sonde.shared import seed_new_index
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
 from sonde.stores.knowledge.base import KnowledgeStore
@@ -106,7 +107,7 @@ def build_app(
         background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep") else None,
         start_checker=partial(_start_checker, settings),
         start_follower=_start_follower,
-        seed_shared=_seed_shared,
+        seed_shared=seed_new_index,
         max_tokens=own.max_tokens,
         assume_yes=own.assume_yes,
         auto_index=own.auto_index and stays,
@@ -234,7 +235,7 @@ def open_project(
     )
     for warning in warnings[len(settings.warnings) :]:
         project_log(folder).warning("%s", warning)
-    own_settings = ProjectSettings(
+    chosen = ProjectSettings(
         tree=tree,
         store_name=_choose_store(own, folder),
         max_files=own.max_files,
@@ -249,8 +250,7 @@ def open_project(
         chunk_embedder=_endpoint(own),
         shared_index=own.shared_index,
     )
-    views = partial(_open_views, folder)
-    return Project(root, folder, own_settings, _open_store, views, clock=clock)
+    return Project(root, folder, chosen, _open_store, partial(_open_views, folder), clock=clock)
 
 
 def _choose_store(own: Settings, folder: Path) -> str:
@@ -361,14 +361,6 @@ def _start_follower(workspace: Workspace, project: Project) -> Following:
     from sonde.projects.follow import Follower  # with all that updates an index; for servers only
 
     return Follower(workspace, project)
-
-
-def _seed_shared(project: Project, work: Work) -> str:
-    if not project.settings.shared_index:
-        return ""
-    from sonde.shared.seeding import seed_project
-
-    return seed_project(project, work)
 
 
 def _start_checker(settings: Settings, root: Path) -> Child:

@@ -250,10 +250,6 @@ class Project:
             raise
         return opened
 
-    def has_stores(self) -> bool:
-        """Whether anything was stored yet, by an index that was begun."""
-        return any((self.folder / name).exists() for name in _DATABASES)
-
     def open_part(self, name: str) -> ChunkStore:
         """A store beside the index, in SQLite; the caller closes it."""
         return self._open_store(self.folder / name, "sqlite", "docs")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from sonde.errors import (
     Cancelled,
@@ -112,8 +113,13 @@ def _update(
         # chunked in another way than now: unchanged files must be chunked again as well
         force = force or metadata.recipe != ""
         metadata = replace(metadata, recipe=recipe)
-    new = metadata.last_full_index is None
-    note = _seed(workspace, project, work) if new and not project.has_stores() else ""
+    note, begin = "", partial(workspace.seed_shared, project, work)
+    if metadata.last_full_index is None:
+        name, admits = project.settings.store_name, workspace.reach.admits
+        note = seed_index(
+            project.folder, project.tree, work, store=name, recipe=recipe, admits=admits,
+            begin=begin,
+        )  # fmt: skip
     stores = project.stores()
     if diff is None or force or diff.generation != generation_of(stores):
         # none was made, or the index was written to since
@@ -139,16 +145,6 @@ def _update(
         for store in stores.values():
             store.tidy()
     return report
-
-
-def _seed(workspace: Workspace, project: Project, work: Work) -> str:
-    """Begin a new index with one that is nearly the same, if there is one. Returns a note."""
-    note = workspace.seed_shared(project, work)
-    if not project.has_stores():
-        name, recipe = project.settings.store_name, recipe_of(project.tree)
-        admits = workspace.reach.admits
-        seed_index(project.folder, project.tree, work, store=name, recipe=recipe, admits=admits)
-    return note
 
 
 def update_changed(workspace: Workspace, project: Project, paths: set[str], work: Work) -> None:

@@ -18,7 +18,7 @@ _PROBES, _REFINED = 20, 10  # of the vector index: nearly all true neighbours, i
 _WORD_COLUMNS = ("path_words", "name_words", "words")
 
 
-class Place(NamedTuple):
+class FoundChunk(NamedTuple):
     """A chunk that was found, by its place in the commit."""
 
     path: str
@@ -38,7 +38,7 @@ class SharedLookups:
         found = shared.read_commit(repository, commit)
         self._paths = {name_rows(found.recipe, path, f): path for path, f in found.files.items()}
 
-    def lexical(self, terms: Sequence[str], limit: int) -> list[Place]:
+    def lexical(self, terms: Sequence[str], limit: int) -> list[FoundChunk]:
         """The chunks that hold most of these terms, by BM25 over path, names and text."""
         from lancedb.query import FullTextOperator, MultiMatchQuery
 
@@ -49,7 +49,7 @@ class SharedLookups:
         query = MultiMatchQuery(spelled, columns, boosts=weights, operator=either)
         return self._rank(lambda count: self._find_chunks(query, count), limit)
 
-    def dense(self, model: str, vector: Vectors, limit: int) -> list[Place]:
+    def dense(self, model: str, vector: Vectors, limit: int) -> list[FoundChunk]:
         """The chunks nearest to a vector."""
         table = self._tables.open(name_vectors(model))
         if table is None:
@@ -103,7 +103,7 @@ class SharedLookups:
             found = table.search(query, query_type="fts").select(columns).limit(count).to_list()
         return list(found)
 
-    def _rank(self, find: Callable[[int], list[Mapping[str, Any]]], limit: int) -> list[Place]:
+    def _rank(self, find: Callable[[int], list[Mapping[str, Any]]], limit: int) -> list[FoundChunk]:
         """Ask for more rows until enough of them are of this commit, or there are no more."""
         count = limit * _SPARE
         while True:
@@ -113,7 +113,7 @@ class SharedLookups:
                 return places[:limit]
             count *= _SPARE
 
-    def _place(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[Place]:
+    def _place(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[FoundChunk]:
         for row in rows:
             if path := self._paths.get(row["file"]):
-                yield Place(path, row["start_line"], row["end_line"], float(row["_score"]))
+                yield FoundChunk(path, row["start_line"], row["end_line"], float(row["_score"]))
