@@ -1,0 +1,276 @@
+"""Pushing: index the commit that is checked out, and add to a shared index what it has not.
+
+The work is done in a folder of its own that starts from the nearest pushed commit, so nothing that
+is only on this machine can get into it. Rows and blocks come first, then the commit, at last the
+branch: a push that is killed leaves rows that nothing names, which the next one uses.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from sonde.errors import FileMissing, Uncommitted
+from sonde.indexing.diff import Diff, Stores, compare_index, generation_of
+from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
+from sonde.policy.commits import (
+    Checkout,
+    is_ancestor,
+    list_committed,
+    list_uncommitted,
+    read_checkout,
+)
+from sonde.projects.project import Project, Workspace
+from sonde.runtime.private import make_folder
+from sonde.runtime.work import Work, WriterLock
+from sonde.shared.cleaning import tend_tables
+from sonde.shared.index import SharedIndex
+from sonde.shared.manifest import FileFacts, name_repository, pack_manifest
+from sonde.shared.rows import RowWriter, Written, facts_of, read_vectors
+from sonde.shared.seeding import collect_vectors, find_base
+from sonde.shared.snapshot import Snapshot, save_snapshot
+from sonde.shared.tables import clock_ms
+from sonde.stores.chunks.base import ChunkStore, Vectors
+from sonde.stores.files import translate_os_errors
+from sonde.types import FileState, Kind, ParsedFile, Progress, Skipped
+
+_MISSING_AT_ONCE = 4_096  # chunks without a deep vector that are looked up together
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What a push did."""
+
+    url: str
+    repository: str
+    branch: str
+    """Empty if no branch was moved."""
+    commit: str
+    base: str
+    """The pushed commit that it started from; empty if there was none."""
+    files: int
+    chunks: int
+    left_out: int
+    """Files that were here and admitted, but not in the commit."""
+    added: Written
+    deep: tuple[int, int]
+    """How many chunks have deep vectors, and how many there are."""
+    snapshot_bytes: int
+    seconds: float
+    note: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """The report as JSON."""
+        return asdict(self) | {"seconds": round(self.seconds, 2)}
+
+
+class _RecordedStore:
+    """A store whose new files and vectors are written to the shared index, too."""
+
+    def __init__(self, store: ChunkStore, writer: RowWriter) -> None:
+        self._store, self._writer = store, writer
+
+    def replace(self, files: Sequence[ParsedFile]) -> None:
+        self._store.replace(files)
+        self._writer.add_files(files)
+
+    def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
+        self._store.put_vectors(model, digests, vectors)
+        self._writer.add_vectors(model, digests, vectors)
+
+    def touch(self, states: Sequence[FileState]) -> None:
+        """Times of this checkout say nothing elsewhere; without them snapshots differ less."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def push_project(
+    workspace: Workspace,
+    project: Project,
+    url: str,
+    work: Work,
+    *,
+    repository: str = "",
+    branch: str = "",
+    complete: bool = True,
+) -> PushReport:
+    """Push the commit that is checked out; `complete` makes deep vectors first.
+
+    Raises `Uncommitted` if tracked files differ from the commit, and what opening the shared index
+    raises. The project's own index is not changed.
+    """
+    began = time.monotonic()
+    head, changed = read_checkout(project.root), list_uncommitted(project.root)
+    if changed:
+        raise Uncommitted("; ".join(changed[:20]), count=len(changed), path=changed[0])
+    shared = SharedIndex.open(url, create=True)
+    name = repository or name_repository(head.remote, project.root)
+    recipe = recipe_of(project.tree)
+    base = find_base(shared, name, project.root, recipe)
+    before = Snapshot()
+    writer = RowWriter(shared.tables, recipe, lambda state: _read_text(project, state))
+    with _workplace(project, work) as folder:
+        if base and shared.fill(name, base.commit, folder, work=work).source == "snapshot":
+            before = Snapshot.unpack(base.snapshot)  # one that is damaged is written whole again
+        done = _index_commit(workspace, project, folder, writer, work, complete)
+        writer.flush()
+        if done.changed or not before.files:
+            snapshot, written = _seal(shared, folder, before, work)
+        else:
+            snapshot, written = before, 0
+    row = {
+        "repository": name, "commit": head.commit, "pushed_ms": clock_ms(), "recipe": recipe,
+        "models": "\n".join(done.models), "files": len(done.files), "chunks": done.deep[1],
+        "manifest": pack_manifest(done.files), "snapshot": snapshot.pack(),
+    }  # fmt: skip
+    shared.tables.put("commits", ("repository", "commit"), row)
+    moved, note = _move_branch(shared, project.root, name, branch or head.branch, head)
+    note = "; ".join(filter(None, (note, tend_tables(shared, work))))
+    return PushReport(
+        url, name, moved, head.commit, base.commit if base else "", len(done.files), done.deep[1],
+        done.left_out, writer.written, done.deep, written, time.monotonic() - began, note,
+    )  # fmt: skip
+
+
+@contextmanager
+def _workplace(project: Project, work: Work) -> Iterator[Path]:
+    """An empty folder for one push at a time, removed afterwards."""
+    folder = project.folder / "push"
+    with translate_os_errors(folder), WriterLock(project.folder, "push.lock").held(work):
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """A commit in the stores of a folder."""
+
+    files: dict[str, FileFacts]
+    left_out: int
+    deep: tuple[int, int]
+    models: list[str]
+    changed: bool
+    """Whether anything differs from what the folder was filled with."""
+
+
+def _index_commit(
+    workspace: Workspace,
+    project: Project,
+    folder: Path,
+    writer: RowWriter,
+    work: Work,
+    complete: bool,
+) -> _Indexed:
+    """Bring the stores in a folder in step with the commit: its files, and the deep vectors."""
+    committed = list_committed(project.root)
+    own = project.at(folder)
+    stores = own.open_stores("sqlite")
+    before = generation_of(stores)
+    try:
+        recorded: dict[Kind, ChunkStore] = {
+            kind: cast("ChunkStore", _RecordedStore(store, writer))
+            for kind, store in stores.items()
+        }
+        diff, left_out = _keep_committed(compare_index(project.tree, recorded, work), committed)
+        update_index(project.tree, recorded, workspace.static, work, diff)
+        if workspace.static:
+            refine_vectors(recorded, workspace.static, own.lock, work)
+        deep = workspace.deep
+        if deep and complete:
+            _recall_vectors(project, stores, writer, deep.name, work)
+            refine_vectors(recorded, deep, own.lock, work)
+        states = {path: state for store in stores.values() for path, state in store.files().items()}
+        files = {p: facts_of(s, executable=committed.get(p, False)) for p, s in states.items()}
+        pairs = [store.coverage(deep.name if deep else "") for store in stores.values()]
+        covered = sum(have for have, _ in pairs), sum(count for _, count in pairs)
+        models = sorted({model for store in stores.values() for model in store.models()})
+        return _Indexed(files, left_out, covered, models, generation_of(stores) != before)
+    finally:
+        for store in stores.values():
+            store.close()
+
+
+def _keep_committed(diff: Diff, committed: Collection[str]) -> tuple[Diff, int]:
+    """A diff without files that are not in the commit; those of an earlier one are removed."""
+    changed = [(kind, entry) for kind, entry in diff.changed if entry.path in committed]
+    gone = {
+        (kind, path)
+        for kind, files in diff.known.items()
+        for path in files
+        if path not in committed
+    }
+    removed = sorted({*diff.removed, *gone})
+    return replace(diff, changed=changed, removed=removed), len(diff.changed) - len(changed)
+
+
+def _recall_vectors(
+    project: Project, stores: Stores, writer: RowWriter, model: str, work: Work
+) -> None:
+    """Take vectors from the shared index and from the project's own before any is made."""
+    import numpy as np
+
+    own = project.stores() if project.is_indexed() else {}
+    for kind, store in stores.items():
+        chunks = store.missing(model, store.counts().chunks)
+        for start in range(0, len(chunks), _MISSING_AT_ONCE):
+            missing = {chunk.digest for chunk in chunks[start : start + _MISSING_AT_ONCE]}
+            for digests, vectors in read_vectors(writer.tables, model, missing):
+                store.put_vectors(model, digests, vectors)
+                missing -= set(digests)
+            found = collect_vectors(own[kind], model, missing) if kind in own else {}
+            if found:
+                rows = np.stack(list(found.values()))
+                store.put_vectors(model, list(found), rows)
+                writer.add_vectors(model, list(found), rows)
+            work.report(Progress("refining", start + len(missing), len(chunks)))
+
+
+def _read_text(project: Project, state: FileState) -> bytes:
+    found = project.tree.read_again(state.path, None)
+    if isinstance(found, Skipped) or (found.size, found.mtime_ns) != (state.size, state.mtime_ns):
+        raise FileMissing(
+            f"{state.path} changed while it was pushed",
+            user_message="'{path}' changed while it was pushed.",
+            next_action="Push again; what was stored so far is used.",
+            path=state.path,
+        )
+    return found.data
+
+
+def _seal(shared: SharedIndex, folder: Path, before: Snapshot, work: Work) -> tuple[Snapshot, int]:
+    from sonde.stores.chunks.integrity import copy_stores
+
+    sealed = folder / "sealed"
+    make_folder(sealed)
+    copy_stores(folder, sealed, "sqlite")
+    pack = f"pack_{clock_ms()}_{secrets.token_hex(4)}"
+    return save_snapshot(shared.tables, sealed, before, pack, work)
+
+
+def _move_branch(
+    shared: SharedIndex, root: Path, repository: str, branch: str, head: Checkout
+) -> tuple[str, str]:
+    """Point a branch at the commit, unless it is further already. Returns it, and why not."""
+    if not branch:
+        return "", "no branch was moved: none is checked out, name one with --branch"
+    known = {each.name: each for each in shared.repositories()}.get(repository)
+    now = known.heads.get(branch) if known else None
+    if now and now.commit != head.commit and is_ancestor(root, head.commit, now.commit):
+        return "", f"{branch} was not moved: it is at a later commit, {now.commit[:12]}"
+    row: Mapping[str, object] = {
+        "repository": repository, "branch": branch, "commit": head.commit,
+        "pushed_ms": clock_ms(), "is_default": branch == head.default_branch,
+    }  # fmt: skip
+    shared.tables.put("refs", ("repository", "branch"), row)
+    return branch, ""
