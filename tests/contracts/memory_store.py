@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -139,7 +140,11 @@ class MemoryChunkStore:
         """What each of these files defines."""
         return {path: list(self._files[path].symbols) for path in paths if path in self._files}
 
-    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
+    def names_of(
+        self,
+        paths: Collection[str],
+        like: re.Pattern[str] | None = None,
+    ) -> Mapping[str, list[tuple[str, str]]]:
         """Their names and kinds."""
         found = self.symbols_of(paths)
         return {path: [(one.name, one.kind) for one in found[path]] for path in found}

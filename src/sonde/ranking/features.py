@@ -227,7 +227,7 @@ def _measure_definitions(question: Question, file: Candidate) -> dict[str, float
     said: set[str] = set()
     alike = [one for one in file.names if matches.may_match(one[0])]
     if question.is_symbol:
-        kinds = [kind for name, kind in alike if list_name_words(name)[0] in names]
+        kinds = [kind for name, kind in alike if fold_name(name.rpartition(".")[2]) in names]
         defines = max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)
     else:
         # members that hold values, and keys, say little about what a file is for
@@ -286,7 +286,7 @@ def measure_report(report: Report, files: Sequence[Candidate]) -> list[dict[str,
     lexical, dense = (_spread_over(files, kind) for kind in ("report_lexical", "report_dense"))
     said = {shorten_word(p) for word in find_words(report.body) for p in split_identifier(word)}
     frames = _place_frames(report, files)
-    defined = [{list_name_words(name)[0] for name, _ in file.names} for file in files]
+    defined = [{fold_name(name.rpartition(".")[2]) for name, _ in file.names} for file in files]
     names = _rate_names(report.spelled, defined)
     places = Places(report.paths)
     rows = []

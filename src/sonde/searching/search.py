@@ -278,7 +278,9 @@ def _list_named(search: Search, names: Collection[str]) -> list[str]:
 
 def _attach_facts(search: Search, question: Question, candidates: Sequence[Candidate]) -> None:
     """What the index knows of the files beyond the scores of their chunks."""
-    names = search.store.names_of([c.state.path for c in candidates])
+    # a report asks for names that its title does not say, too
+    like = None if question.report else question.matches.start
+    names = search.store.names_of([c.state.path for c in candidates], like)
     stems = {c.state.path: fold_name(c.state.stem) for c in candidates}
     importers = search.store.importers(set(stems.values()))
     sources = _implementations(search, candidates)

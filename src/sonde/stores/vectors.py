@@ -143,6 +143,13 @@ class SlotIndex:
         """Without these ids."""
         return SlotIndex(self.ids[~gone], self.slots[~gone]) if gone.any() else self
 
+    def choose(self, wanted: Ids) -> SlotIndex:
+        """Those of the wanted ids that are known, in the order they are wanted."""
+        places = np.searchsorted(self.ids, wanted)
+        places[places == len(self.ids)] = 0
+        known = self.ids[places] == wanted if len(self.ids) else np.zeros(len(wanted), np.bool_)
+        return SlotIndex(wanted[known], self.slots[places[known]])
+
     def merge(self, more: SlotIndex) -> SlotIndex:
         """With other ids added; where an id is in both, the other's slot wins."""
         if not len(more):
@@ -362,4 +369,5 @@ def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignor
     count = _measure(path) // (width * kind.itemsize)
     if not count:
         return np.empty((0, width), kind)
-    return np.memmap(path, kind, mode="r", shape=(count, width))
+    # as a plain array: every look into a `memmap` costs some Python
+    return np.asarray(np.memmap(path, kind, mode="r", shape=(count, width)))

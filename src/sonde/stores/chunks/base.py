@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -85,8 +86,11 @@ class ChunkStore(Protocol):
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
         """The symbols that each of these files defines."""
 
-    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
-        """Name and kind of the same symbols, in a third of the time."""
+    def names_of(
+        self, paths: Collection[str], like: re.Pattern[str] | None = None
+    ) -> Mapping[str, list[tuple[str, str]]]:
+        """Name and kind of the same symbols, in a third of the time; with a pattern in a tenth, and
+        then names may be missing in which, in lower case, it is not found."""
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         """The tags of each file that has tags in its content."""
