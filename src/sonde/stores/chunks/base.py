@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -87,10 +86,10 @@ class ChunkStore(Protocol):
         """The symbols that each of these files defines."""
 
     def names_of(
-        self, paths: Collection[str], like: re.Pattern[str] | None = None
+        self, paths: Collection[str], holding: Collection[str] = ()
     ) -> Mapping[str, list[tuple[str, str]]]:
-        """Name and kind of the same symbols, in a third of the time; with a pattern in a tenth, and
-        then names may be missing in which, in lower case, it is not found."""
+        """Name and kind of the same symbols, in any order and in a third of the time; with strings
+        in a tenth, and then only ASCII names that in lower case hold one, and all others."""
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         """The tags of each file that has tags in its content."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
@@ -75,6 +74,7 @@ class ChunkIndex:
         self._dropping = threading.Lock()
         self._dropped = 0  # damaged vectors that are not made again yet
         self._importers: tuple[int, dict[str, int]] = (0, {})  # as of a generation
+        self._files = (-1, 0)  # how many there are, as of a generation
 
     def generation(self) -> int:
         with self._database.read() as connection:
@@ -82,8 +82,13 @@ class ChunkIndex:
 
     def counts(self) -> StoreCounts:
         with self._database.read() as connection:
-            files = read_number(connection, "SELECT count(*) FROM files")
-            chunks = read_state(connection, "chunks")
+            generation, chunks = (
+                read_state(connection, "generation"),
+                read_state(connection, "chunks"),
+            )
+            if self._files[0] != generation:  # counting looks at every file
+                self._files = generation, read_number(connection, "SELECT count(*) FROM files")
+            files = self._files[1]
         size = self._database.measure_bytes() + measure_folder(self._folder)
         return StoreCounts(files=files, chunks=chunks, bytes=size)
 
@@ -141,9 +146,9 @@ class ChunkIndex:
             return dict(tables.select_symbols(connection, paths, tables.parse_symbols))
 
     def names_of(
-        self, paths: Collection[str], like: re.Pattern[str] | None = None
+        self, paths: Collection[str], holding: Collection[str] = ()
     ) -> Mapping[str, list[tuple[str, str]]]:
-        parse = partial(tables.parse_names, like=like)
+        parse = partial(tables.parse_names, holding=holding)
         with self._database.read() as connection:
             return dict(tables.select_symbols(connection, paths, parse))
 

@@ -7,7 +7,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -212,21 +212,29 @@ def parse_symbols(text: str) -> list[Symbol]:
     return list(map(Symbol._make, rows))
 
 
-def parse_names(text: str, like: re.Pattern[str] | None = None) -> list[tuple[str, str]]:
+def parse_names(text: str, holding: Collection[str] = ()) -> list[tuple[str, str]]:
     """Name and kind of a file's definitions as stored; see `ChunkStore.names_of`."""
     if "\\" in text:  # a name that JSON escapes
-        return [(symbol.name, symbol.kind) for symbol in parse_symbols(text)]
-    if like is None:
+        rows = ((symbol.name, symbol.kind) for symbol in parse_symbols(text))
+        return [row for row in rows if _holds(row[0], holding)]
+    if not holding:
         return _NAME_AND_KIND.findall(text)
-    # one scan for the few names that count, instead of taking all rows apart
-    found: list[tuple[str, str]] = []
-    folded, end = text.lower(), 0
-    while hit := like.search(folded, end):
-        row = _NAME_AND_KIND.match(text, text.rfind('["', 0, hit.start()))
-        if row and hit.start() < row.end(1):  # not in its kind or numbers
-            found.append((row[1], row[2]))
-        end = max(hit.end(), row.end() if row else 0)
-    return found
+    # looking for the few names that count is cheaper than taking all rows apart
+    found: dict[int, tuple[str, str]] = {}
+    folded = text.lower()
+    for part in holding:
+        at = folded.find(part)
+        while at >= 0:
+            begin = text.rfind('["', 0, at)
+            row = _NAME_AND_KIND.match(text, begin)
+            if row and at < row.end(1):  # not in its kind or numbers
+                found[begin] = row[1], row[2]
+            at = folded.find(part, max(at + 1, row.end() if row else 0))
+    return list(found.values())
+
+
+def _holds(name: str, parts: Collection[str]) -> bool:
+    return not (parts and name.isascii()) or any(part in name.lower() for part in parts)
 
 
 def select_symbols(
