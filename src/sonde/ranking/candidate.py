@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -40,6 +40,10 @@ class Candidate:
     """Whether the features include those of its definitions."""
     parts: dict[str, float] = field(default_factory=dict)
     """What each feature adds to the score: its value times its weight."""
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Set the parts of the score."""
+        self.parts = {name: weights.get(name, 0.0) * value for name, value in self.features.items()}
 
     @property
     def score(self) -> float:

@@ -223,11 +223,13 @@ def _measure_name(question: Question, state: FileState, place: _Place) -> dict[s
     }
 
 
-def measure_definitions(question: Question, names: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """What the names that a file defines say; of `names`, those that cannot match may be missing.
+def list_definition_features(question: Question) -> tuple[str, ...]:
+    """The features that `measure_definitions` gives; they go from 0 to 1."""
+    return ("defines_symbol",) if question.is_symbol else ("definitions_recall", "definition_f1")
 
-    None of these features is below 0 or above 1, and none counts against a file.
-    """
+
+def measure_definitions(question: Question, names: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """What a file's definitions say by their names; those that cannot match may be missing."""
     matches, asked = question.matches, question.names
     if question.is_symbol:
         kinds = [kind for name, kind in names if fold_name(name.rpartition(".")[2]) in asked]

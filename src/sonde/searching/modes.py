@@ -14,6 +14,7 @@ from itertools import zip_longest
 
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
+from sonde.ranking.features import list_definition_features
 from sonde.ranking.passages import FILES, Group
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
@@ -203,12 +204,15 @@ def weigh_files(search: Search, question: Question) -> list[Candidate]:
     files = gather_files(search, question)
     is_prose = bool(files) and files[0].state.kind == "docs" and not search.of_views
     if not (is_prose and not question.report and weigh_docs(search, question, files)):
-        most = max((_weigh(question, file) for file in files), default=0.0)
+        for file in files:
+            file.weigh(_choose_weights(question, file))
         files.sort(key=_sort_key)
+        weights = _choose_weights(question, files[0]) if files else {}
+        most = sum(weights.get(name, 0.0) for name in list_definition_features(question))
         # only for those that can still come among the files whose passages are looked at
         least = files[FILES - 1].score - most if len(files) > FILES else -math.inf
-        hopeful = [file for file in files if search.of_views or file.score >= least]
-        settle_files(search, question, hopeful if most else [])
+        hopeful = [file for file in files if most and file.score >= least]
+        settle_files(search, question, files if search.of_views else hopeful)
     files.sort(key=_sort_key)
     deep = rerank(search, question, files)
     for file, value in zip(files, deep, strict=False):
@@ -222,18 +226,14 @@ def settle_files(search: Search, question: Question, files: Sequence[Candidate])
     rest = [file for file in files if not file.is_settled]
     add_definitions(search, question, rest)
     for file in rest:
-        _weigh(question, file)
+        file.weigh(_choose_weights(question, file))
         file.is_settled = True
     return sorted(files, key=_sort_key)
 
 
-def _weigh(question: Question, file: Candidate) -> float:
-    """Set the parts of a file's score; returns the most that its definitions can add."""
+def _choose_weights(question: Question, file: Candidate) -> Mapping[str, float]:
     is_report, is_deep = question.report is not None, "deep_rel" in file.features
-    weights = choose_weights(file.state.kind, is_report=is_report, is_deep=is_deep)
-    file.parts = {name: weights.get(name, 0.0) * value for name, value in file.features.items()}
-    names = ("defines_symbol",) if question.is_symbol else ("definition_f1", "definitions_recall")
-    return sum(weights.get(name, 0.0) for name in names)
+    return choose_weights(file.state.kind, is_report=is_report, is_deep=is_deep)
 
 
 def _sort_key(file: Candidate) -> tuple[float, str]:

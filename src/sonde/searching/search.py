@@ -189,13 +189,14 @@ def gather_files(search: Search, question: Question) -> list[Candidate]:
     for candidate, row in zip(kept, measure_files(question, kept), strict=True):
         candidate.features = row
     if question.report:
-        told = _find_told(search, question.report, kept)
-        for candidate, row in zip(kept, measure_report(question.report, kept, told), strict=True):
+        named_in = _find_spelled(search, question.report, kept)
+        rows = measure_report(question.report, kept, named_in)
+        for candidate, row in zip(kept, rows, strict=True):
             candidate.features |= row
     return kept
 
 
-def _find_told(
+def _find_spelled(
     search: Search, report: Report, files: Sequence[Candidate]
 ) -> dict[str, Collection[str]]:
     """What files define of the names that a report spells, by their paths."""
