@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -30,16 +30,20 @@ class Candidate:
     dense_near: int = 0
     """How many of the nearest chunks are its own."""
     deep_near: int = 0
-    names: Sequence[tuple[str, str]] = ()
-    """Name and kind of each definition."""
     importers: int = 0
     holds_name: bool = False
     has_implementation: bool = False
     """For a header: a source file of the same stem lies in the index."""
     features: dict[str, float] = field(default_factory=dict)
     """What `training/fit_ranking.py` fits on."""
+    is_settled: bool = False
+    """Whether the features include those of its definitions."""
     parts: dict[str, float] = field(default_factory=dict)
     """What each feature adds to the score: its value times its weight."""
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Set the parts of the score."""
+        self.parts = {name: weights.get(name, 0.0) * value for name, value in self.features.items()}
 
     @property
     def score(self) -> float:

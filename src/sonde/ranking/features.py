@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -129,7 +129,10 @@ def _measure(
         "dense_mean": dense_mean,
         "dense_many": math.log1p(file.dense_near),
         **_measure_name(question, file.state, place),
-        **_measure_definitions(question, file),
+        "definitions_recall": 0.0,  # these until `measure_definitions` says more
+        "holds_name": float(file.holds_name),
+        "defines_symbol": 0.0,
+        "definition_f1": 0.0,
         **_measure_place(question, file, place),
         "length": math.log1p(file.state.size / 1500),
         "importers": math.log1p(file.importers),
@@ -220,28 +223,25 @@ def _measure_name(question: Question, state: FileState, place: _Place) -> dict[s
     }
 
 
-def _measure_definitions(question: Question, file: Candidate) -> dict[str, float]:
-    matches, names = question.matches, question.names
-    best_f1 = 0.0
-    defines = 0.0
-    said: set[str] = set()
-    alike = [one for one in file.names if matches.may_match(one[0])]
+def list_definition_features(question: Question) -> tuple[str, ...]:
+    """The features that `measure_definitions` gives; they go from 0 to 1."""
+    return ("defines_symbol",) if question.is_symbol else ("definitions_recall", "definition_f1")
+
+
+def measure_definitions(question: Question, names: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """What a file's definitions say by their names; those that cannot match may be missing."""
+    matches, asked = question.matches, question.names
     if question.is_symbol:
-        kinds = [kind for name, kind in alike if list_name_words(name)[0] in names]
-        defines = max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)
-    else:
-        # members that hold values, and keys, say little about what a file is for
-        major = [
-            name for name, kind in alike if kind in _MAJOR or (kind == "value" and "." not in name)
-        ]
-        named = {words for _, words in map(list_name_words, major)}
-        best_f1 = max((overlap_of(matches, words)[2] for words in named), default=0.0)
-        said.update(*named)
+        kinds = [kind for name, kind in names if fold_name(name.rpartition(".")[2]) in asked]
+        return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
+    # members that hold values, and keys, say little about what a file is for
+    major = (
+        name for name, kind in names if kind in _MAJOR or (kind == "value" and "." not in name)
+    )
+    named = {words for _, words in map(list_name_words, major)}
     return {
-        "definitions_recall": overlap_of(matches, said)[1],
-        "holds_name": float(file.holds_name),
-        "defines_symbol": defines,
-        "definition_f1": best_f1,
+        "definitions_recall": overlap_of(matches, set[str]().union(*named))[1],
+        "definition_f1": max((overlap_of(matches, words)[2] for words in named), default=0.0),
     }
 
 
@@ -281,13 +281,15 @@ REPORT_FEATURES: Mapping[str, str] = {
 }
 
 
-def measure_report(report: Report, files: Sequence[Candidate]) -> list[dict[str, float]]:
-    """One row of features per file, to be added to those that the title gives."""
+def measure_report(
+    report: Report, files: Sequence[Candidate], defined: Mapping[str, Collection[str]]
+) -> list[dict[str, float]]:
+    """One row of features per file, to be added to those that the title gives; `defined` has what
+    each defines of the names that the report spells."""
     lexical, dense = (_spread_over(files, kind) for kind in ("report_lexical", "report_dense"))
     said = {shorten_word(p) for word in find_words(report.body) for p in split_identifier(word)}
     frames = _place_frames(report, files)
-    defined = [{list_name_words(name)[0] for name, _ in file.names} for file in files]
-    names = _rate_names(report.spelled, defined)
+    names = _rate_names([defined.get(file.state.path, ()) for file in files])
     places = Places(report.paths)
     rows = []
     for at, file in enumerate(files):
@@ -323,10 +325,8 @@ def _place_frames(report: Report, files: Sequence[Candidate]) -> dict[str, float
     return {path: 1 / (1 + at) for at, path in enumerate(order)}
 
 
-def _rate_names(names: Sequence[str], defined: Sequence[set[str]]) -> list[float]:
+def _rate_names(found: Sequence[Collection[str]]) -> list[float]:
     """Per file the names it defines, each shared among all that define it; the best has 1."""
-    wanted = {fold_name(name.rsplit(".", 1)[-1]) for name in names} - {""}
-    found = [wanted & own for own in defined]
     holders = Counter(name for own in found for name in own)
     sums = [sum(1 / holders[name] for name in own) for own in found]
     most = max(sums, default=0.0)

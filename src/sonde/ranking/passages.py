@@ -13,7 +13,7 @@ from sonde.ranking.candidate import Candidate, sort_parts
 from sonde.ranking.features import list_name_words
 from sonde.ranking.question import Question, overlap_of
 from sonde.ranking.snippets import encode_lines
-from sonde.text.words import fold_name, index_terms
+from sonde.text.words import find_symbols, find_words, fold_name, index_terms
 from sonde.types import Chunk, Span, Symbol
 
 PASSAGE_FEATURES: Mapping[str, str] = {
@@ -243,6 +243,17 @@ def weigh_features(features: Mapping[str, float], weights: Mapping[str, float]) 
     return sum([weights[name] * value for name, value in features.items() if name in weights])
 
 
+class _Held(dict[str, Collection[str]]):
+    """Word -> which of some terms it is found by; worked out once per word."""
+
+    def __init__(self, terms: Collection[str]) -> None:
+        self._terms = frozenset(terms)
+
+    def __missing__(self, word: str) -> Collection[str]:
+        self[word] = held = self._terms.intersection(index_terms(word))
+        return held
+
+
 class TermCoverage:
     """How much of some terms a text holds, rare terms counting more."""
 
@@ -251,6 +262,7 @@ class TermCoverage:
             term: math.log(1 + (total + 0.5) / (counts.get(term, 0) + 0.5)) for term in terms
         }
         self._sum = sum(self._weights.values()) or 1.0
+        self._held = _Held(self._weights)
 
     def find(self, text: str) -> Collection[str]:
         """The terms that a text holds."""
@@ -258,7 +270,8 @@ class TermCoverage:
         # in ASCII a term is a piece of the text: cheap to exclude
         if text.isascii() and not any(term in folded for term in self._weights):
             return ()
-        return self._weights.keys() & set(index_terms(text))
+        held = map(self._held.__getitem__, set(find_words(text)))
+        return (self._weights.keys() & find_symbols(text)).union(*held)
 
     def rate(self, held: Collection[str]) -> float:
         """The share of the terms' weight that these of them have."""

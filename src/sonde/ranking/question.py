@@ -359,14 +359,14 @@ class Matches(dict[str, int]):
     def __init__(self, query: Sequence[str]) -> None:
         self.query = tuple(query)
         forms = (form for word in self.query for form in (word, *_FORMS.get(word, ())))
-        self._starts = frozenset(form[:3] for form in forms)
+        self.starts = frozenset(form[:3] for form in forms)
         # not one that ignores letter case: that takes four times as long
-        self._start = re.compile("|".join(map(re.escape, sorted(self._starts))) or r"(?!)")
+        self._start = re.compile("|".join(map(re.escape, sorted(self.starts))) or r"(?!)")
         self._seen: dict[str, bool] = {}
 
     def __missing__(self, word: str) -> int:
         bits = 0
-        if word[:3] in self._starts:
+        if word[:3] in self.starts:
             for at, one in enumerate(self.query):
                 if words_match(one, word) or word in _FORMS.get(one, ()):
                     bits |= 1 << at

@@ -14,13 +14,20 @@ from itertools import zip_longest
 
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
+from sonde.ranking.features import list_definition_features
 from sonde.ranking.passages import FILES, Group
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_share, choose_weights
 from sonde.searching.likelihood import weigh_docs
 from sonde.searching.passages import deepen_passages, group_passages
-from sonde.searching.search import QueryVector, Search, defines_name, gather_evidence
+from sonde.searching.search import (
+    QueryVector,
+    Search,
+    add_definitions,
+    defines_name,
+    gather_files,
+)
 from sonde.types import Chunk, Scored, Span, Symbol
 
 _FILES = 15  # the best files, whose order the deeper model may change
@@ -165,7 +172,9 @@ def rank_passages(search: Search, question: Question, files: Sequence[Candidate]
         # never above the one before, whatever decided the order
         score = min(relevance, found[-1].score * _STEP) if found else relevance
         found.append(Ranked(one.as_chunk(), score, "relevance", group.why(one, share), one.symbol))
-    beyond = _rank_chunks(search, question, files[FILES:]) if len(found) < search.limit else []
+    beyond: list[Ranked] = []
+    if len(found) < search.limit:
+        beyond = _rank_chunks(search, question, settle_files(search, question, files[FILES:]))
     lowest = found[-1].score * _STEP if found else 1.0
     found += [replace(one, score=min(one.score, lowest)) for one in beyond]
     return found[: search.limit]
@@ -192,20 +201,39 @@ def _rank_chunks(search: Search, question: Question, files: Sequence[Candidate])
 
 def weigh_files(search: Search, question: Question) -> list[Candidate]:
     """Every candidate file with its score, best first."""
-    files = gather_evidence(search, question)
-    is_report = question.report is not None
+    files = gather_files(search, question)
     is_prose = bool(files) and files[0].state.kind == "docs" and not search.of_views
-    is_weighed = is_prose and not is_report and weigh_docs(search, question, files)
-    for file in () if is_weighed else files:
-        is_deep = "deep_rel" in file.features
-        weights = choose_weights(file.state.kind, is_report=is_report, is_deep=is_deep)
-        file.parts = {name: weights.get(name, 0.0) * value for name, value in file.features.items()}
+    if not (is_prose and not question.report and weigh_docs(search, question, files)):
+        for file in files:
+            file.weigh(_choose_weights(question, file))
+        files.sort(key=_sort_key)
+        weights = _choose_weights(question, files[0]) if files else {}
+        most = sum(weights.get(name, 0.0) for name in list_definition_features(question))
+        # only for those that can still come among the files whose passages are looked at
+        least = files[FILES - 1].score - most if len(files) > FILES else -math.inf
+        hopeful = [file for file in files if most and file.score >= least]
+        settle_files(search, question, files if search.of_views else hopeful)
     files.sort(key=_sort_key)
     deep = rerank(search, question, files)
     for file, value in zip(files, deep, strict=False):
         # above the least of them, so that no file falls behind those it was not compared with
         file.parts["deep_rel"] = DEEPENED * (value - min(deep))
     return sorted(files, key=_sort_key)
+
+
+def settle_files(search: Search, question: Question, files: Sequence[Candidate]) -> list[Candidate]:
+    """The files with what their definitions add to their scores, best first."""
+    rest = [file for file in files if not file.is_settled]
+    add_definitions(search, question, rest)
+    for file in rest:
+        file.weigh(_choose_weights(question, file))
+        file.is_settled = True
+    return sorted(files, key=_sort_key)
+
+
+def _choose_weights(question: Question, file: Candidate) -> Mapping[str, float]:
+    is_report, is_deep = question.report is not None, "deep_rel" in file.features
+    return choose_weights(file.state.kind, is_report=is_report, is_deep=is_deep)
 
 
 def _sort_key(file: Candidate) -> tuple[float, str]:

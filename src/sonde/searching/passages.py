@@ -184,8 +184,9 @@ def _choose_hopeful(
 
 def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
     """Give each passage its text."""
-    keys = sorted({key for one in passages for key in one.chunks})
-    chunk_of = {chunk.id: chunk for chunk in search.store.chunks(keys)}
+    chunk_of = {key: chunk for one in passages for key, chunk in one.file.chunks.items()}
+    keys = {key for one in passages for key in one.chunks} - chunk_of.keys()
+    chunk_of.update((chunk.id, chunk) for chunk in search.store.chunks(sorted(keys)))
     for one in passages:
         one.read([chunk_of[key] for key in one.chunks if key in chunk_of])
 

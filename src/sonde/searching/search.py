@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
-from sonde.ranking.features import measure_files, measure_report
+from sonde.ranking.features import measure_definitions, measure_files, measure_report
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
@@ -154,13 +154,30 @@ class QueryVectors:
 
 
 def gather_evidence(search: Search, question: Question) -> list[Candidate]:
-    """Every candidate file with its evidence and features, not yet weighed."""
+    """Every candidate file with its evidence and all features, not yet weighed."""
+    files = gather_files(search, question)
+    add_definitions(search, question, files)
+    return files
+
+
+def add_definitions(search: Search, question: Question, files: Sequence[Candidate]) -> None:
+    """The features of the names that files define, which take as long as all the others."""
+    paths = [file.state.path for file in files]
+    names = search.store.names_of(paths, question.matches.starts)
+    for file in files:
+        file.features |= measure_definitions(question, names.get(file.state.path, ()))
+
+
+def gather_files(search: Search, question: Question) -> list[Candidate]:
+    """Every candidate file with its evidence and features, without those of its definitions."""
     retrieved, chunks = _retrieve(search, question)
     states = search.store.files({chunk.path for chunk in chunks})
     candidates: dict[str, Candidate] = {}
     for chunk in chunks:
         if chunk.path in states:
-            candidate = candidates.setdefault(chunk.path, Candidate(states[chunk.path]))
+            candidate = candidates.get(chunk.path)
+            if candidate is None:
+                candidate = candidates[chunk.path] = Candidate(states[chunk.path])
             candidate.chunks[chunk.id] = chunk
     named = _add_named(search, question, candidates)
     _attach_scores(search, candidates, retrieved)
@@ -172,9 +189,23 @@ def gather_evidence(search: Search, question: Question) -> list[Candidate]:
     for candidate, row in zip(kept, measure_files(question, kept), strict=True):
         candidate.features = row
     if question.report:
-        for candidate, row in zip(kept, measure_report(question.report, kept), strict=True):
+        named_in = _find_spelled(search, question.report, kept)
+        rows = measure_report(question.report, kept, named_in)
+        for candidate, row in zip(kept, rows, strict=True):
             candidate.features |= row
     return kept
+
+
+def _find_spelled(
+    search: Search, report: Report, files: Sequence[Candidate]
+) -> dict[str, Collection[str]]:
+    """What files define of the names that a report spells, by their paths."""
+    wanted = {fold_name(name.rsplit(".", 1)[-1]) for name in report.spelled} - {""}
+    holders = search.store.paths_named(wanted) & {file.state.path for file in files}
+    return {
+        path: wanted & {fold_name(name.rpartition(".")[2]) for name, _ in names}
+        for path, names in search.store.names_of(holders).items()
+    }
 
 
 Retrieved = dict[Evidence, list[Scored]]
@@ -278,12 +309,10 @@ def _list_named(search: Search, names: Collection[str]) -> list[str]:
 
 def _attach_facts(search: Search, question: Question, candidates: Sequence[Candidate]) -> None:
     """What the index knows of the files beyond the scores of their chunks."""
-    names = search.store.names_of([c.state.path for c in candidates])
     stems = {c.state.path: fold_name(c.state.stem) for c in candidates}
     importers = search.store.importers(set(stems.values()))
     sources = _implementations(search, candidates)
     for c in candidates:
-        c.names = names.get(c.state.path, ())
         c.importers = importers.get(stems[c.state.path], 0)
         c.holds_name = any(
             name in chunk.text for name in question.spelled for chunk in c.chunks.values()

@@ -143,6 +143,13 @@ class SlotIndex:
         """Without these ids."""
         return SlotIndex(self.ids[~gone], self.slots[~gone]) if gone.any() else self
 
+    def choose(self, wanted: Ids) -> SlotIndex:
+        """Those of the wanted ids that are known, in the order they are wanted."""
+        places = np.searchsorted(self.ids, wanted)
+        places[places == len(self.ids)] = 0
+        known = self.ids[places] == wanted if len(self.ids) else np.zeros(len(wanted), np.bool_)
+        return SlotIndex(wanted[known], self.slots[places[known]])
+
     def merge(self, more: SlotIndex) -> SlotIndex:
         """With other ids added; where an id is in both, the other's slot wins."""
         if not len(more):
@@ -321,13 +328,13 @@ def find_nearest(
 
 def _measure_distances(signs: Signs, query: Vectors, slots: Slots) -> NDArray[np.uint16]:
     wanted = pack_signs(query[None, :])[0]
-    distance = np.zeros(len(slots), np.uint16)
-    # the usual case, slots in order without gaps, needs no copy
-    whole = bool(slots[0] == 0 and slots[-1] == len(slots) - 1 and np.all(np.diff(slots) == 1))
-    chosen = signs[: len(slots)] if whole else signs[slots]
+    # where most are asked for, choosing distances is cheaper than choosing rows
+    most = 2 * len(slots) > slots.max()
+    chosen = signs[: slots.max() + 1] if most else signs[slots]
+    distance = np.zeros(len(chosen), np.uint16)
     for word in range(len(wanted)):
         distance += np.bitwise_count(chosen[:, word] ^ wanted[word])
-    return distance
+    return distance[slots] if most else distance
 
 
 def _sum_rows(rows: Rows, bits: Signs) -> list[int]:
@@ -362,4 +369,5 @@ def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignor
     count = _measure(path) // (width * kind.itemsize)
     if not count:
         return np.empty((0, width), kind)
-    return np.memmap(path, kind, mode="r", shape=(count, width))
+    # as a plain array: every look into a `memmap` costs some Python
+    return np.asarray(np.memmap(path, kind, mode="r", shape=(count, width)))

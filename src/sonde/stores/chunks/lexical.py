@@ -101,13 +101,16 @@ class LexicalIndex:
                 known[term] = (counts[term], state)
         return counts
 
-    def _count_now(self, connection: apsw.Connection, term: str, state: State) -> int:
-        """How many chunks hold a term in this state."""
-        count, then = self._counts.get(term, (0, None))
-        if then != state:
-            count = count_term(connection, term)
-            self._counts[term] = (count, state)
-        return count
+    def count(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
+        """How many chunks hold each term now; counting reads all of its postings."""
+        state, known, counts = _read_state(connection), self._counts, {}
+        for term in terms:
+            counts[term], then = known.get(term, (0, None))
+            if then != state:
+                counts[term] = count_term(connection, term)
+                if counts[term]:
+                    known[term] = (counts[term], state)
+        return counts
 
     def _rank_by_rarest(
         self, connection: apsw.Connection, terms: Sequence[str], limit: int
@@ -119,7 +122,7 @@ class LexicalIndex:
         takes time for every chunk that holds it.
         """
         state = _read_state(connection)
-        counts = {term: self._count_now(connection, term, state) for term in terms}
+        counts = self.count(connection, terms)
         least = self._limits.rare_times * limit
         rare, common = lexicon.split_rarest(counts, state[1], least, _COMMON_TIMES)
         if not rare or limit < 1:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ import numpy as np
 from sonde.errors import IndexCorrupt, SondeError
 from sonde.stores.chunks import integrity, tables
 from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
-from sonde.stores.chunks.lexical import LexicalIndex, count_term, order_ties
+from sonde.stores.chunks.lexical import LexicalIndex, order_ties
 from sonde.stores.chunks.lexicon import forget_terms, spell_gram_query, spell_match
 from sonde.stores.chunks.tables import read_state
 from sonde.stores.chunks.vectors import VectorIndex
@@ -40,8 +40,7 @@ from sonde.types import (
 
 R = TypeVar("R")
 _log = logging.getLogger(__name__)
-_STATES = "SELECT path, hash, size, mtime_ns, language, kind, stamp FROM files"
-_STATES_AMONG = f"{_STATES} WHERE path IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own
+_STATE = "f.path, f.hash, f.size, f.mtime_ns, f.language, f.kind, f.stamp"
 _COUNTED_STEMS = 4_000  # whose importers are kept: half a MB
 _MERGE_WORDS = (
     "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
@@ -75,6 +74,7 @@ class ChunkIndex:
         self._dropping = threading.Lock()
         self._dropped = 0  # damaged vectors that are not made again yet
         self._importers: tuple[int, dict[str, int]] = (0, {})  # as of a generation
+        self._files = (-1, 0)  # how many there are, as of a generation
 
     def generation(self) -> int:
         with self._database.read() as connection:
@@ -82,21 +82,22 @@ class ChunkIndex:
 
     def counts(self) -> StoreCounts:
         with self._database.read() as connection:
-            files = read_number(connection, "SELECT count(*) FROM files")
-            chunks = read_state(connection, "chunks")
+            generation, chunks = (
+                read_state(connection, "generation"),
+                read_state(connection, "chunks"),
+            )
+            if self._files[0] != generation:  # counting looks at every file
+                self._files = generation, read_number(connection, "SELECT count(*) FROM files")
+            files = self._files[1]
         size = self._database.measure_bytes() + measure_folder(self._folder)
         return StoreCounts(files=files, chunks=chunks, bytes=size)
 
     def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
         with self._database.read() as connection:
             if paths is None:
-                rows: Iterable[tuple[Any, ...]] = connection.execute(_STATES)
+                rows: Iterable[Any] = connection.execute(f"SELECT {_STATE} FROM files AS f")  # noqa: S608
             else:
-                bound = [bind_text(path) for path in paths]
-                valid = json.dumps([path for path in bound if isinstance(path, str)])
-                others = [(path,) for path in bound if not isinstance(path, str)]
-                alone = connection.executemany(f"{_STATES} WHERE path = ?", others)
-                rows = itertools.chain(connection.execute(_STATES_AMONG, (valid,)), alone)
+                rows = tables.select_among(connection, _STATE, paths)
             return {(path := read_stored_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
     def replace(self, files: Sequence[ParsedFile]) -> None:
@@ -134,24 +135,22 @@ class ChunkIndex:
         return []
 
     def chunk_lines(self, paths: Collection[str]) -> Mapping[str, list[tuple[int, int, int]]]:
-        query = (
-            "SELECT c.id, c.start_line, c.end_line FROM chunks AS c"
-            " WHERE c.id >= ? AND c.id < ? ORDER BY c.id"
-        )
+        columns, found = "f.path, c.id, c.start_line, c.end_line", dict[str, Any]()
         with self._database.read() as connection:
-            return {
-                path: list(connection.execute(query, (file.first, file.first + file.size)))
-                for path in paths
-                for file in tables.select_files(connection, [path])
-            }
+            for path, *row in tables.select_among(connection, columns, paths, tables.THEIR_CHUNKS):
+                found.setdefault(read_stored_text(path), []).append(tuple(row))
+        return {path: sorted(rows) for path, rows in found.items()}
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
         with self._database.read() as connection:
             return dict(tables.select_symbols(connection, paths, tables.parse_symbols))
 
-    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
+    def names_of(
+        self, paths: Collection[str], holding: Collection[str] = ()
+    ) -> Mapping[str, list[tuple[str, str]]]:
+        parse = partial(tables.parse_names, holding=holding)
         with self._database.read() as connection:
-            return dict(tables.select_symbols(connection, paths, tables.parse_names))
+            return dict(tables.select_symbols(connection, paths, parse))
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         query = "SELECT path, tags FROM files WHERE tags <> ''"
@@ -200,7 +199,7 @@ class ChunkIndex:
 
     def term_counts(self, terms: Collection[str]) -> Mapping[str, int]:
         with self._database.read() as connection:
-            return {term: count_term(connection, term) for term in terms}
+            return self._words.count(connection, terms)
 
     def trigram_candidates(self, needs: Needs, where: Filter = EVERYTHING) -> set[str]:
         wanted = spell_gram_query(needs)

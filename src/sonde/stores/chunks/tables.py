@@ -7,10 +7,10 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
@@ -115,21 +115,26 @@ class StoredFile(NamedTuple):
     size: int
 
 
+def select_among(
+    connection: apsw.Connection, columns: str, paths: Iterable[str], joined: str = ""
+) -> Iterator[tuple[Any, ...]]:
+    """Columns of the stored files (`f`) among these paths, and of what is joined to them."""
+    bound = list(map(bind_text, paths))
+    query = f"SELECT {columns} FROM {{}} {joined}"  # noqa: S608 - our own names
+    valid = json.dumps([path for path in bound if isinstance(path, str)])
+    # one statement for all: each costs more than the row it finds
+    listed = query.format("json_each(?) CROSS JOIN files AS f ON f.path = value")
+    yield from connection.execute(listed, (valid,))
+    for path in bound:
+        if not isinstance(path, str):
+            alone = query.format("(SELECT * FROM files WHERE path = ?) AS f")
+            yield from connection.execute(alone, (path,))
+
+
 def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[StoredFile]:
     """The stored files among these paths."""
-    valid: list[str] = []
-    for path in paths:
-        bound = bind_text(path)
-        if isinstance(bound, str):
-            valid.append(bound)
-        else:
-            query = "SELECT id, first_chunk, chunk_count FROM files WHERE path = ?"
-            yield from itertools.starmap(StoredFile, connection.execute(query, (bound,)))
-    query = (
-        "SELECT f.id, f.first_chunk, f.chunk_count"
-        " FROM json_each(?) JOIN files AS f ON f.path = value"
-    )
-    yield from itertools.starmap(StoredFile, connection.execute(query, (json.dumps(valid),)))
+    columns = "f.id, f.first_chunk, f.chunk_count"
+    return itertools.starmap(StoredFile, select_among(connection, columns, paths))
 
 
 def write_files(
@@ -207,21 +212,37 @@ def parse_symbols(text: str) -> list[Symbol]:
     return list(map(Symbol._make, rows))
 
 
-def parse_names(text: str) -> list[tuple[str, str]]:
-    """Name and kind of a file's definitions as stored."""
+def parse_names(text: str, holding: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Name and kind of a file's definitions as stored; see `ChunkStore.names_of`."""
     if "\\" in text:  # a name that JSON escapes
-        return [(symbol.name, symbol.kind) for symbol in parse_symbols(text)]
-    return _NAME_AND_KIND.findall(text)
+        rows = ((symbol.name, symbol.kind) for symbol in parse_symbols(text))
+        return [row for row in rows if _holds(row[0], holding)]
+    if not holding:
+        return _NAME_AND_KIND.findall(text)
+    # looking for the few names that count is cheaper than taking all rows apart
+    found: dict[int, tuple[str, str]] = {}
+    folded = text.lower()
+    for part in holding:
+        at = folded.find(part)
+        while at >= 0:
+            begin = text.rfind('["', 0, at)
+            row = _NAME_AND_KIND.match(text, begin)
+            if row and at < row.end(1):  # not in its kind or numbers
+                found[begin] = row[1], row[2]
+            at = folded.find(part, max(at + 1, row.end() if row else 0))
+    return list(found.values())
+
+
+def _holds(name: str, parts: Collection[str]) -> bool:
+    return not (parts and name.isascii()) or any(part in name.lower() for part in parts)
 
 
 def select_symbols(
     connection: apsw.Connection, paths: Iterable[str], parse: Callable[[str], R]
 ) -> Iterator[tuple[str, R]]:
     """The stored files among these paths, each with its parsed definitions."""
-    for path in paths:
-        query = "SELECT symbols FROM files WHERE path = ?"
-        for (symbols,) in connection.execute(query, (bind_text(path),)):
-            yield path, parse(str(symbols))
+    for path, symbols in select_among(connection, "f.path, f.symbols", paths):
+        yield read_stored_text(path), parse(str(symbols))
 
 
 def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
@@ -273,10 +294,10 @@ _CHUNK = (
     " c.symbol, c.id"
 )
 OF_CHUNKS = f"{_CHUNK} FROM chunks AS c JOIN files AS f ON f.id = c.file_id"
-OF_FILES = (
-    f"{_CHUNK} FROM files AS f CROSS JOIN chunks AS c"
-    " ON c.id >= f.first_chunk AND c.id < f.first_chunk + f.chunk_count"
+THEIR_CHUNKS = (
+    "CROSS JOIN chunks AS c ON c.id >= f.first_chunk AND c.id < f.first_chunk + f.chunk_count"
 )
+OF_FILES = f"{_CHUNK} FROM files AS f {THEIR_CHUNKS}"
 
 
 def select_chunks(

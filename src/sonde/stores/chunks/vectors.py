@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,21 +108,16 @@ class VectorIndex:
         self, connection: apsw.Connection, model: str, ids: Sequence[int]
     ) -> Mapping[int, Vectors]:
         """The vectors of these chunks."""
-        found = self._find_model(connection, model)
-        if found is None:
+        known = self._refresh(connection, model)
+        if known.model is None:
             return {}
-        query = (
-            "SELECT c.id, v.slot, coalesce(v.sum, -1) FROM json_each(?)"
-            " CROSS JOIN chunks AS c ON c.id = value"
-            " CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest AND v.slot < ?"
-        )
-        values = (json.dumps(list(ids)), found.id, found.rows.count_complete())
-        table = _read_table(connection, query, *values)
-        table = table[~_find_damaged(found.rows, table)]
-        rows = found.rows.read(table[:, 1])
+        found = known.index.choose(np.array(ids, np.int64))
+        heard = found.slots != NO_SLOT
+        rows = np.zeros((len(found), known.model.rows.dimensions), np.float32)
+        rows[heard] = known.model.rows.read(found.slots[heard])
         if not np.isfinite(rows).all():
             raise IndexCorrupt(f"vectors of {model} are no numbers")
-        return dict(zip(table[:, 0].tolist(), rows, strict=True))
+        return dict(zip(found.ids.tolist(), rows, strict=True))
 
     def find_known(
         self, connection: apsw.Connection, model: str, digests: Collection[bytes]
