@@ -82,15 +82,14 @@ class LineCandidates:
         for _ in range(_TRIES):
             index = self._recall(sight, folder, stores)
             since = time.time_ns() - _SETTLED_NS
-            trusted = index.known.difference(
-                path for path in index.recent if sight.entries[path].mtime_ns > since
-            )
+            unsure = {path for path in index.recent if sight.entries[path].mtime_ns > since}
+            trusted = index.known - unsure if unsure else index.known
             if needs is None:
                 return index.known | index.unknown, trusted
             fitting = {path for store in stores for path in store.trigram_candidates(needs)}
             # an index that changed during the search may have lost files that were known
             if index.key == _read_key(sight, folder, stores):
-                return (fitting & trusted) | (index.known - trusted) | index.unknown, trusted
+                return (fitting & index.known) | unsure | index.unknown, trusted
         return sight.entries.keys(), ()
 
     def compare(
