@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 LINES = Path(__file__).with_name("lines.md")
+TRIED = Path(__file__).with_name("lines-tried.md")  # written by hand
 TITLES = {
     "index": "Indexing",
     "search": "Searching",
@@ -67,7 +68,7 @@ def render_page(results: Mapping[str, Any]) -> str:
         if found := results["groups"].get(group):
             lines += _section(title, found)
     if LINES.exists():  # written by lines.py
-        lines += ["## Lines in a server, on a large tree", "", LINES.read_text()]
+        lines += ["## Lines in a server, on a large tree", "", LINES.read_text(), TRIED.read_text()]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -208,6 +208,21 @@ class MemoryChunkStore:
         }
 
     @_locked
+    def whole_texts(self, paths: Collection[str]) -> Mapping[str, bytes]:
+        """The files whose chunks follow each other to the last byte."""
+        found = {}
+        for path in set(paths) & self._files.keys():
+            text = b""
+            for chunk in self.chunks_of(path):
+                if chunk.span.start_byte != len(text):
+                    break
+                text += chunk.text.encode("utf-8", "surrogatepass")
+            else:
+                if text and len(text) == self._files[path].state.size:
+                    found[path] = text
+        return found
+
+    @_locked
     def dense(
         self, model: str, vector: Vectors, limit: int, where: Filter = EVERYTHING
     ) -> list[Scored]:

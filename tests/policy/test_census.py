@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import FileMissing
@@ -28,6 +28,7 @@ actions = st.lists(
         st.tuples(st.just("write"), paths, st.sampled_from(CONTENTS)),
         st.tuples(st.just("delete"), paths, st.just("")),
         st.tuples(st.just("move"), paths, paths),
+        st.tuples(st.just("swap"), paths, paths),
         st.tuples(st.just("link"), paths, paths),
         st.tuples(st.just("hard link"), paths, paths),
         st.tuples(st.just("look"), st.just(""), st.just("")),
@@ -72,6 +73,10 @@ def act(root: Path, what: str, path: str, other: str) -> None:
             shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
         elif what == "move":
             place.rename(root / other)
+        elif what == "swap":
+            place.rename(root / "aside")
+            (root / other).rename(place)
+            (root / "aside").rename(root / other)
         elif what == "link":
             place.symlink_to(root / other)
         elif what == "hard link":
@@ -172,3 +177,23 @@ def test_several_places_are_one_project(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     places = [Source("", tmp_path / "main", RULES), Source("part/", tmp_path / "part", RULES)]
     assert list(Census(places).look()) == ["a.py", "part/b.py"]
+
+
+@settings(max_examples=150)
+@given(actions)
+@example([("swap", "a", "b")])
+def test_a_look_at_what_was_noted_finds_what_a_walk_finds(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, str, str]]
+) -> None:
+    """Where the system notes every change, and nothing else is looked at."""
+    root = tmp_path_factory.mktemp("tree")
+    for number, path in enumerate(
+        ("a/a/c.py", "a/b/c.py", "a/b/b/d.txt", "b/b/c.py", "b/a/b/c.py")
+    ):
+        act(root, "write", path, "x" * number)
+    census = Census([Source("", root, RULES)], whole_s=float("inf"))
+    census.look()
+    for what, path, other in actions:
+        assert dict(census.look()) == walk(root)
+        act(root, what, path, other)
+    assert dict(census.look()) == walk(root)

@@ -161,6 +161,8 @@ def test_lines_and_bytes_are_those_of_ripgrep(
     assert comparable(found, data, pattern) == comparable(expected, data, pattern)
     first = [(line.number, line.spans[:1]) for line in expression.find_lines(data, spans=False)]
     assert first == [(number, tuple(spans[:1])) for number, _, spans in found]
+    among = {"before": b"foo ab\n", "empty": b"", "it": data, "after": "aé".encode()}
+    assert "it" in expression.find_among(among) or not found
     for number, start, spans in found:
         line = data[start:].split(b"\n", 1)[0]
         assert data[:start].count(b"\n") == number - 1

@@ -2,7 +2,8 @@
 
 The first look walks everything. After that, a folder is listed again only if its own time changed
 or an ignore file that applies in it; every file's metadata are read each time. So a look
-finds everything that a walk would, for one system call per file.
+finds everything that a walk would, for one system call per file. From the second look on, where
+the system notes every change, only the folders with a note are looked at; now and then all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sonde.policy.admit import Source, compile_rules
+from sonde.policy.folder_events import FolderEvents, open_events
 from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
 from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope
 from sonde.policy.roots import Folder, open_folder
@@ -25,6 +27,7 @@ from sonde.types import ListedFile
 _SETTLE_NS = 2_000_000_000
 """A folder that changed less than this ago may change again without a new time: file systems
 store times as coarsely as two seconds."""
+_WHOLE_S = 30.0  # between two looks at everything, for what the system notes nowhere
 
 _Stamp = tuple[int, ...]
 
@@ -45,13 +48,22 @@ class _Known:
     files: dict[str, _Stamp] = field(default_factory=dict)
     """Path -> stamp; includes files that are too large, which may shrink."""
     folders: tuple[str, ...] = ()
+    inode: int = 0
+    watched: bool = False
+    """Whether every change in it is noted."""
 
 
 class Census:
     """All files of one project, from all of its sources."""
 
-    def __init__(self, sources: Sequence[Source], *, settle_ns: int = _SETTLE_NS) -> None:
-        self._counts = [_Count(source, settle_ns) for source in sources]
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        settle_ns: int = _SETTLE_NS,
+        whole_s: float = _WHOLE_S,
+    ) -> None:
+        self._counts = [_Count(source, settle_ns, whole_s) for source in sources]
         self._prefixes = [source.prefix for source in sources]
         self._guard = threading.Lock()
         self._entries: dict[str, ListedFile] = {}
@@ -82,8 +94,8 @@ class Census:
 class _Count:
     """The files of one source."""
 
-    def __init__(self, source: Source, settle_ns: int) -> None:
-        self._settle_ns = settle_ns
+    def __init__(self, source: Source, settle_ns: int, whole_s: float) -> None:
+        self._settle_ns, self._whole_s = settle_ns, whole_s
         self._root = source.root
         self._rules = source.rules
         self._gate = compile_rules(source.rules)
@@ -91,20 +103,57 @@ class _Count:
         self._known: dict[str, _Known] = {"": _Known("")}
         self._listed: set[str] = set()
         """Folders listed during this look."""
+        self._events: FolderEvents | None = None
+        self._whole_at: float | None = None
+        """When everything was looked at last; since then, every change is noted."""
+        self._linked: set[str] = set()
+        """Files with several names: what happens under another one is noted there."""
         self.entries: dict[str, ListedFile] = {}
 
     def look(self) -> bool:
         """Update `entries`; whether anything changed."""
-        changed = False
+        changed, now = False, time.monotonic()
         base = f"{self._root.resolve()}{os.sep}"
         if base != self._base:
             # the root, the one place where a link is followed, leads elsewhere now: start over
             self._base, self._known, self.entries, changed = base, {"": _Known("")}, {}, True
+            self._events = self._whole_at = None
+        touched, whole_at = self._take_touched(now), self._whole_at
+        self._whole_at = None  # should this look fail, the next one begins again
         self._listed = set[str]()
-        waiting = [""]
+        linked = len(self._linked)
+        changed |= self._look_at([""] if touched is None else touched, below=touched is None)
+        if touched is not None and len(self._linked) > linked:
+            touched, more = None, self._look_at([""], below=True)
+            changed |= more
+        self._whole_at = now if touched is None else whole_at
+        return changed
+
+    def _take_touched(self, now: float) -> list[str] | None:
+        """The folders to look at; None for all."""
+        if self._events is None:
+            if self._whole_at is not None and (events := open_events(self._root, len(self._known))):
+                for known in self._known.values():
+                    known.watched = events.watch(known.path, self._base + known.path)
+                self._events = events
+            return None
+        touched = self._events.take()
+        if touched is None or self._whole_at is None or now - self._whole_at > self._whole_s:
+            self._linked.clear()
+            return None
+        touched |= {path[: path.rfind("/") + 1] for path in self._linked}
+        unsure = [p for p, known in self._known.items() if known.git or not known.watched]
+        return ["", *touched, *unsure]
+
+    def _look_at(self, waiting: list[str], *, below: bool) -> bool:
+        """Look at folders and, with `below`, at everything in them; whether anything changed."""
+        changed = False
         while waiting:
             path = waiting.pop()
-            known = self._known[path]
+            known = self._known.get(path)
+            if known is None:
+                continue
+            inode = known.inode
             if path not in self._listed:
                 moved = self._check_files(known) if self._is_listed(known) else None
                 if moved is None:
@@ -114,7 +163,8 @@ class _Count:
                     except OSError:
                         moved = self._leave(known)
                 changed = changed or moved
-            waiting += known.folders
+            # another folder of this name: what is noted of those in it was noted elsewhere
+            waiting += known.folders if below or known.inode != inode else ()
         return changed
 
     def _is_listed(self, known: _Known) -> bool:
@@ -149,6 +199,8 @@ class _Count:
         return changed
 
     def _judge(self, path: str, facts: os.stat_result) -> None:
+        if facts.st_nlink > 1:
+            self._linked.add(path)
         verdict = judge_file(path, facts, self._gate)
         if isinstance(verdict, ListedFile) and stat.S_ISREG(facts.st_mode):
             self.entries[path] = verdict
@@ -158,17 +210,20 @@ class _Count:
     def _leave(self, known: _Known) -> bool:
         """Treat a folder that cannot be read as empty; whether it had files."""
         had = self._known.get(known.path) is known and self._forget(known.path)
-        known.stamp, known.files, known.folders = None, {}, ()
+        known.stamp, known.files, known.folders, known.watched = None, {}, (), False
         self._known[known.path] = known
         return had
 
     def _list(self, known: _Known, folder: Folder) -> bool:
         """List a folder again; whether files in or below it changed."""
         self._listed.add(known.path)
+        if self._events:  # before it is listed, so that nothing in between is missed
+            known.watched = self._events.watch(known.path, self._base + known.path)
         before = {path: self.entries.pop(path, None) for path in known.files}
         children = set(known.folders)
         began = time.time_ns()
         stamp = _stamp_folder(folder.look_at("."))
+        known.inode = stamp[0]
         new = self._read(known, folder)
         # a change within the resolution of the clock would not change the folder's time
         known.stamp = stamp if began - stamp[2] > self._settle_ns else None

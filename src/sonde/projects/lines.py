@@ -19,9 +19,10 @@ from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
 from sonde.searching.filters import filter_paths, read_folder
 from sonde.searching.hits import find_changed, refresh_hit
-from sonde.searching.lines.candidates import CandidateFiles
+from sonde.searching.lines.candidates import CandidateFiles, sift_files
 from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
 from sonde.searching.query_language import QueryCondition
+from sonde.stores.chunks.base import ChunkStore
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
 
@@ -70,11 +71,12 @@ def scan_project(
     for pattern in (*scan.include, *scan.exclude):
         filter_paths((), include=(pattern,))  # refuse a wrong glob even if no file is read
     sight = _look(project, scan)
-    chosen, trusted = _choose_files(project, sight, expression.needs)
+    chosen, trusted, stores = _choose_files(project, sight, expression.needs)
+    wanted = (sight.entries[path] for path in narrow_scope(scan, chosen))
     with open_reader(project.tree) as reader:
-        for path in narrow_scope(scan, chosen):
+        for entry in sift_files(wanted, trusted, stores, expression.find_among):
             work.check()
-            entry = sight.entries[path]
+            path = entry.path
             vouched = entry.stamp if path in trusted else None
             text = reader.read_utf8(path, vouched=vouched)
             if not isinstance(text, Skipped):
@@ -92,11 +94,11 @@ def scan_project(
 
 def choose_files(
     project: Project | None, entries: Mapping[str, ListedFile], needs: Needs | None
-) -> tuple[Collection[str], Collection[str]]:
-    """Those of the files that can match, by the project's index if there is one, and those whose
-    content was admitted before."""
+) -> tuple[Collection[str], Collection[str], Collection[ChunkStore]]:
+    """Those of the files that can match, by the project's index if there is one, those whose
+    content was admitted before, and the stores that hold it."""
     if project is None:
-        return entries.keys(), ()
+        return entries.keys(), (), ()
     return _choose_files(project, CandidateFiles(entries, version=-time.monotonic_ns()), needs)
 
 
@@ -147,13 +149,13 @@ def narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:
 
 def _choose_files(
     project: Project, sight: CandidateFiles, needs: Needs | None
-) -> tuple[Collection[str], Collection[str]]:
-    """The files that can match, and those whose content was admitted before."""
+) -> tuple[Collection[str], Collection[str], Collection[ChunkStore]]:
     with suppress(CatalogError):  # a broken index saves no time, and costs no answer
         if project.is_indexed():
             stores = project.stores().values()
-            return project.part(KnownFiles).candidates.choose(sight, needs, project.folder, stores)
-    return sight.entries.keys(), ()
+            candidates = project.part(KnownFiles).candidates
+            return *candidates.choose(sight, needs, project.folder, stores), stores
+    return sight.entries.keys(), (), ()
 
 
 def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit]:

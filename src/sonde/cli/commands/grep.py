@@ -135,7 +135,7 @@ def _read(
         for found in chosen.files:
             work.check()
             tree, entry = found.place.tree, found.entry
-            files, trusted = picked[id(tree)]
+            files, trusted, _ = picked[id(tree)]
             if entry.path not in files:
                 continue
             text = read(tree, entry, trusted=entry.path in trusted)

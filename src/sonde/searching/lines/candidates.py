@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sonde.errors import CatalogError
 from sonde.policy.admit import Source
 from sonde.policy.census import Census
 from sonde.stores.chunks.base import ChunkStore
@@ -20,6 +23,7 @@ from sonde.types import ListedFile, Needs
 
 _SETTLED_NS = 2_000_000_000
 """A file written so lately may change again without its time showing it, so it is read."""
+_BATCH_BYTES = 1 << 20  # of texts from the index, searched at once; two of them are in memory
 _TRIES = 3  # reads of an index that keeps changing; after that every file is read
 
 
@@ -82,15 +86,14 @@ class LineCandidates:
         for _ in range(_TRIES):
             index = self._recall(sight, folder, stores)
             since = time.time_ns() - _SETTLED_NS
-            trusted = index.known.difference(
-                path for path in index.recent if sight.entries[path].mtime_ns > since
-            )
+            unsure = {path for path in index.recent if sight.entries[path].mtime_ns > since}
+            trusted = index.known - unsure if unsure else index.known
             if needs is None:
                 return index.known | index.unknown, trusted
             fitting = {path for store in stores for path in store.trigram_candidates(needs)}
             # an index that changed during the search may have lost files that were known
             if index.key == _read_key(sight, folder, stores):
-                return (fitting & trusted) | (index.known - trusted) | index.unknown, trusted
+                return (fitting & index.known) | unsure | index.unknown, trusted
         return sight.entries.keys(), ()
 
     def compare(
@@ -129,6 +132,53 @@ class LineCandidates:
             len(refused),
         )
         return index
+
+
+def sift_files(
+    files: Iterable[ListedFile],
+    trusted: Collection[str],
+    stores: Collection[ChunkStore],
+    find: Callable[[Mapping[str, bytes]], set[str]],
+) -> Iterator[ListedFile]:
+    """Those of the files that can match, in their order, by the texts that the index has of them:
+    it takes a tenth of the time to read a file there. `find` names the texts that can match; it
+    works on one batch while the next is read."""
+    if not trusted:
+        yield from files
+        return
+    with ThreadPoolExecutor(1) as worker:
+        before: tuple[list[ListedFile], Collection[str], Future[set[str]]] | None = None
+        for batch in _split(files):
+            wanted = [entry.path for entry in batch if entry.path in trusted]
+            texts: dict[str, bytes] = {}
+            with suppress(CatalogError):  # a broken index saves no time, and costs no answer
+                for store in stores:
+                    texts |= store.whole_texts(wanted)
+            found = worker.submit(find, texts)
+            yield from _keep(before)
+            before = batch, texts.keys(), found
+        yield from _keep(before)
+
+
+def _keep(
+    searched: tuple[list[ListedFile], Collection[str], Future[set[str]]] | None,
+) -> Iterator[ListedFile]:
+    if searched:
+        batch, known, future = searched
+        found = future.result()
+        yield from (entry for entry in batch if entry.path in found or entry.path not in known)
+
+
+def _split(files: Iterable[ListedFile]) -> Iterator[list[ListedFile]]:
+    batch: list[ListedFile] = []
+    room = _BATCH_BYTES
+    for entry in files:
+        batch.append(entry)
+        room -= entry.size
+        if room < 0:
+            yield batch
+            batch, room = [], _BATCH_BYTES
+    yield batch
 
 
 def _read_key(sight: CandidateFiles, folder: Path, stores: Collection[ChunkStore]) -> object:

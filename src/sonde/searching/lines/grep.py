@@ -8,10 +8,11 @@ judge exactly go to its `Stepper`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, NotRequired, TypedDict
 
 from sonde.errors import InvalidPattern
@@ -110,6 +111,21 @@ class Expression:
         if self._stepper is None or (self._ascii and data.isascii()):
             return self._group(data, self._strict, spans=spans)
         return self._judge_lines(self._stepper, data, check)
+
+    def find_among(self, texts: Mapping[str, bytes]) -> set[str]:
+        """The names of those texts that can match; every one that does is among them."""
+        if self.breaks:
+            return {name for name, text in texts.items() if self._loose.search(text)}
+        # no match holds a line break, so all of them can be searched as one
+        names, data = list(texts), b"\n".join(texts.values())
+        ends = list(accumulate(len(text) + 1 for text in texts.values()))
+        exact = self._stepper is None or (self._ascii and data.isascii())
+        expression, at, found = self._strict if exact else self._loose, 0, set[str]()
+        while at < len(data) and (match := expression.search(data, at)):
+            index = bisect_right(ends, match.start())
+            found.add(names[index])
+            at = ends[index]
+        return found
 
     def find_spans(self, line: str) -> list[tuple[int, int]]:
         """The characters of one line that match."""

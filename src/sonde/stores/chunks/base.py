@@ -117,6 +117,9 @@ class ChunkStore(Protocol):
         than three bytes exclude nothing.
         """
 
+    def whole_texts(self, paths: Collection[str]) -> Mapping[str, bytes]:
+        """The text as UTF-8 of those of these files that are stored to the last byte."""
+
     def dense(
         self, model: str, vector: Vectors, limit: int, where: Filter = EVERYTHING
     ) -> list[Scored]:

@@ -213,6 +213,10 @@ class ChunkIndex:
             found = {read_stored_text(path) for (path,) in rows}
         return found if where.paths is None else found & where.paths
 
+    def whole_texts(self, paths: Collection[str]) -> Mapping[str, bytes]:
+        with self._database.read() as connection:
+            return tables.read_whole_texts(connection, paths)
+
     def dense(
         self, model: str, vector: Vectors, limit: int, where: Filter = EVERYTHING
     ) -> list[Scored]:

@@ -309,3 +309,19 @@ def select_chunks(
         if bytes in map(type, words):  # not valid Unicode
             path, text, header, symbol = map(read_stored_text, words)
         yield Chunk(path, text, Span(l1, l2, b1, b2), header, symbol, key)
+
+
+_TEXTS = (
+    "SELECT f.path, size, (SELECT CASE WHEN sum(c.start_byte = coalesce(b.end_byte, 0)) = count(*)"
+    " THEN CAST(group_concat(c.text, '') AS BLOB) END FROM chunks AS c LEFT JOIN chunks AS b"
+    " ON b.id = c.id - 1 AND b.id >= first_chunk"
+    " WHERE c.id >= first_chunk AND c.id < first_chunk + chunk_count)"
+    " FROM json_each(?) AS wanted JOIN files AS f ON f.path = wanted.value"
+)  # nothing between two chunks, and nothing twice
+
+
+def read_whole_texts(connection: apsw.Connection, paths: Iterable[str]) -> dict[str, bytes]:
+    """The texts of those of these files whose chunks make up the whole file."""
+    valid = json.dumps([path for path in paths if isinstance(bind_text(path), str)])
+    rows = connection.execute(_TEXTS, (valid,))
+    return {path: text for path, size, text in rows if text and len(text) == size}
