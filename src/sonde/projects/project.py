@@ -347,6 +347,12 @@ class Projects:
             project.stop_following()
             project.close()
 
+    def close_unused(self, seconds: float) -> None:
+        """Close those that were not used for this long; they open again on the next use."""
+        for root, project in list(self._open.items()):
+            if project.seconds_idle() > seconds:
+                self.forget(root)
+
     def close(self) -> None:
         """Close all."""
         for root in list(self._open):

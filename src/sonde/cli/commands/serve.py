@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sonde.app import App
     from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
+    from sonde.mcp.manifest import Manifest
     from sonde.web.accounts import Issuer
 
 log = logging.getLogger(__name__)
@@ -30,21 +31,44 @@ log = logging.getLogger(__name__)
 
 def run_mcp(session: Session) -> int:
     """Serve agents until stdin closes; stdout carries nothing but the protocol."""
-    from sonde.mcp.manifest import load_manifest
     from sonde.mcp.stdio import serve_stdio
 
-    settings, own = _read_settings(session)
-    enhanced = own.enhanced_tool_descriptions
-    early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
-    open_app = _open_later(session, settings)
-    _check_embedding(own)
+    parts = prepare_agent(session)
     if sys.stdin and sys.stdin.isatty():
         session.note(
             "sonde speaks MCP here, on stdin and stdout, to the agent that starts it; "
             "`sonde setup` tells your agents to. Ctrl-C ends it."
         )
-    serve_stdio(open_app, lambda: _make_listing(own), _begin, early)
+    serve_stdio(parts.open_app, parts.make_listing, _begin, parts.early)
     return FOUND
+
+
+class AgentParts(NamedTuple):
+    """What serving one agent takes."""
+
+    open_app: Callable[[], App]
+    make_listing: Callable[[], Listing]
+    early: Manifest | None
+    """The listing as the manifest has it, if its settings are the defaults."""
+
+
+def prepare_agent(session: Session) -> AgentParts:
+    """Read the settings for an agent and check them, before anything is served."""
+    from sonde.mcp.manifest import load_manifest
+
+    settings, own = _read_settings(session)
+    enhanced = own.enhanced_tool_descriptions
+    early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
+    _check_embedding(own)
+    return AgentParts(_open_later(session, settings), lambda: _make_listing(own), early)
+
+
+def serve_agent(parts: AgentParts, source: BinaryIO, sink: BinaryIO) -> None:
+    """Serve an agent on a connection of the background process until it closes its end."""
+    from sonde.mcp.stdio import Client
+    from sonde.mcp.stdio.early import Wire
+
+    Client(Wire(source, sink), parts.make_listing, parts.early).serve(parts.open_app, _begin)
 
 
 def run_serve(session: Session) -> int:
@@ -157,7 +181,8 @@ def _read_settings(session: Session, **given: Any) -> tuple[Settings, Settings]:
         **given,
     )
     own = apply_project_config(settings, find_config(settings.home, _find_start(session)))
-    open_logs(own.home, own.log_level)
+    if session.lend_app is None:
+        open_logs(own.home, own.log_level)
     for warning in settings.warnings:
         log.warning("%s", warning)
     return settings, own
@@ -183,7 +208,7 @@ def _find_start(session: Session) -> Path:
     named = session.args.project or "."
     if named.startswith("${"):  # a variable that the agent had no folder to substitute for
         named = "."
-    return Path(named).expanduser().absolute()
+    return session.here / Path(named).expanduser()
 
 
 def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
@@ -192,7 +217,8 @@ def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
     def open_app() -> App:
         from sonde.wiring import build_app
 
-        app = build_app(settings, start=start, stays=True)
+        lend = session.lend_app
+        app = lend(settings, start) if lend else build_app(settings, start=start, stays=True)
         if app.workspace.auto_index:
             from sonde.projects.index import index_at_start
 
