@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from sonde.cli.terminal import Console
     from sonde.settings import Settings
 
-_LOOK_S = 2.0  # how often it looks whether it may end
+_LOOK_S = 1.0  # how often it looks whether it may end
+_STOP_LOOK_S = 0.1  # the same once it takes no more calls
 _REST_S = 60.0  # how often unused projects are closed
 _UNUSED_S = 1800.0  # a project that was not searched for this long is closed, with its watcher
+_MAX_FILES = 1 << 16  # higher numbers are hardly ever given
 _HELLO_BYTES = 1 << 16  # read at once of a caller's first message
 _MAX_HELLO_BYTES = 8 << 20  # more than a system takes as arguments
 _HELLO_S = 10.0  # a caller sends its first message at once
@@ -53,7 +55,8 @@ class Background:
         self.facts = place.facts
         self.sources = _stamp_sources()
         self.began = time.time()
-        self.leaving = threading.Event()
+        self.leaving = self.ending = False
+        """Whether it takes no more calls, and whether it also gives up those it has."""
         self._guard = threading.Lock()
         self._opening = threading.Lock()
         self._apps: dict[object, App] = {}
@@ -176,24 +179,22 @@ class Caller:
             data += part
         self._connection.settimeout(None)
         hello: dict[str, Any] = json.loads(data)
-        if hello["kind"] == "stop":
-            self._background.leaving.set()
-            self._line.send({"ready": os.getpid()})
+        if hello["kind"] in ("status", "stop"):
+            if hello["kind"] == "stop":
+                self._background.leaving = self._background.ending = True
+            self._line.send(describe(self._background))
             return None
         sources, known = _stamp_sources(), self._background.sources
         if any(known.setdefault(file, when) != when for file, when in sources.items()):
-            self._background.leaving.set()
+            self._background.leaving = True
             return None  # the caller tries again, and starts a new process
         same = json.loads(json.dumps(self._background.facts)) == hello["facts"]
-        if not same or self._background.leaving.is_set():
+        if not same or self._background.leaving:
             self._line.send({"alone": True} if not same else {})
             return None
         return hello
 
     def _answer(self, hello: dict[str, Any]) -> None:
-        if hello["kind"] == "status":
-            self._line.send({"ready": os.getpid(), **describe(self._background)})
-            return
         from sonde.cli.arguments import UsageError
         from sonde.cli.parse import parse_arguments
 
@@ -313,7 +314,9 @@ def describe(background: Background) -> dict[str, object]:
     from sonde.runtime.system import read_memory
 
     return {
+        "pid": os.getpid(),
         "version": background.facts[0],
+        "home": background.facts[4],
         "began": background.began,
         "agents": sum(kind == "mcp" for kind in background.callers.values()),
         "memory": read_memory()[1],
@@ -326,7 +329,7 @@ def serve_callers(
     """Take calls until it is time to leave: idle, told to, or the socket is not at its place."""
     next_rest = time.monotonic() + _REST_S
     own = os.stat(path)  # noqa: PTH116
-    while not background.leaving.is_set() and background.idle_s < idle_s:
+    while not background.leaving and background.idle_s < idle_s:
         ready, _, _ = select.select([listener], [], [], _LOOK_S)
         if ready:
             connection = listener.accept()[0]
@@ -348,7 +351,16 @@ def _is_at(path: str, known: os.stat_result) -> bool:
 
 def main(listener: int, lock: int, path: str) -> None:
     """Serve on an inherited socket; the inherited lock is held as long as it listens."""
+    os.setsid()  # it outlives its caller, and gets no Ctrl-C of that terminal
+    os.chdir("/")
     hide_files()
+    first, last = sorted((listener, lock))
+    for start, end in ((3, first), (first + 1, last), (last + 1, _MAX_FILES)):
+        os.closerange(start, end)  # files of the caller
+    for file in (listener, lock):
+        os.set_inheritable(file, False)  # noqa: FBT003
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)  # for `sonde daemon stop`, if it is stuck
     background = Background(os.environ)
     from sonde.runtime.logs import open_logs
     from sonde.settings import load_settings
@@ -363,8 +375,8 @@ def main(listener: int, lock: int, path: str) -> None:
             if _is_at(path, known):
                 os.unlink(path)  # noqa: PTH108
     os.close(lock)
-    while background.idle_s == 0.0:  # serve those who are connected to their end
-        time.sleep(_LOOK_S)
+    while background.idle_s == 0.0 and not background.ending:
+        time.sleep(_STOP_LOOK_S)
     background.close()
 
     from sonde.mcp.server import end_if_busy
