@@ -65,8 +65,9 @@ class Session:
         self.args = args
         self.console, self.environ = console, console.environ
         self.prompt = Prompt(console)
-        self.out = open_screen(console.stdout, args.color or "auto", console)
-        self.err = open_screen(console.stderr, args.color or "auto", console)
+        streams = (console.stdout, console.stderr)
+        screens = [open_screen(each, args.color or "auto", console.environ) for each in streams]
+        self.out, self.err = (replace(each, here=str(console.here or "")) for each in screens)
         self.interrupted = False
         self._work: Work | None = None
         self.lend_app = lend_app

@@ -97,9 +97,9 @@ class OwnTerminalNeeded(BaseException):
     """A question in a process that has no terminal of its own."""
 
 
-def open_screen(stream: TextIO, color: ColorChoice, console: Console) -> Screen:
+def open_screen(stream: TextIO, color: ColorChoice, environ: Mapping[str, str]) -> Screen:
     """The screen of a stream: colour as chosen or as NO_COLOR and TERM allow, width of COLUMNS."""
-    tty, environ = stream.isatty(), console.environ
+    tty = stream.isatty()
     wanted = tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
     columns = environ.get("COLUMNS", "")
     width: int | None = None
@@ -111,8 +111,7 @@ def open_screen(stream: TextIO, color: ColorChoice, console: Console) -> Screen:
             width = os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
         width = max(_MIN_COLUMNS, width)
     links = tty and wanted and color != "never"
-    colored = color == "always" or (color == "auto" and wanted)
-    return Screen(colored, tty, width, links, str(console.here or ""))
+    return Screen(color == "always" or (color == "auto" and wanted), tty, width, links)
 
 
 def escape_controls(text: str) -> str:

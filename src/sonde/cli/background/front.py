@@ -79,7 +79,7 @@ def call(place: Place, kind: str, argv: Sequence[str] = (), *, start: bool = Tru
                 return None
             connection.settimeout(_STARTED_READY_S if is_new else _READY_S)
             line = Line(connection)
-            line.send(hello, (0, 1, 2) if kind == "command" else ())
+            line.send(hello)
             answer = line.receive()
             if answer and "ready" in answer:
                 connection.settimeout(None)
@@ -99,11 +99,9 @@ class Line:
         self.connection = connection
         self.stream = connection.makefile("rb")
 
-    def send(self, message: object, descriptors: Sequence[int] = ()) -> None:
-        """Send one message, with open files of this process."""
-        data = json.dumps(message).encode() + b"\n"
-        sent = socket.send_fds(self.connection, [data], descriptors) if descriptors else 0
-        self.connection.sendall(data[sent:])
+    def send(self, message: object) -> None:
+        """Send one message."""
+        self.connection.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
         """The next message; None at the end, however it came."""
@@ -203,6 +201,11 @@ def _run_command(place: Place, argv: Sequence[str]) -> int | None:
     """Let the process run a command on the streams of this one. Returns its exit code."""
     line = call(place, "command", argv)
     if line is None:
+        return None
+    try:
+        # not before it is ready: streams on their way to a stuck process would stay open
+        socket.send_fds(line.connection, [b"-"], (0, 1, 2))
+    except OSError:
         return None
     interrupted = False
     while True:

@@ -142,6 +142,9 @@ class Caller:
         self._connection = connection
         self._line = Line(connection)
         self._files: list[int] = []
+        """The caller's standard streams, if it handed them over."""
+        self._bell: socket.socket | None = None
+        """Closed when the caller is gone, to wake whoever waits for its input."""
 
     def serve(self) -> None:
         """Take the call and answer it; errors end this connection only."""
@@ -164,7 +167,7 @@ class Caller:
                 self._connection.close()
 
     def _read_hello(self) -> dict[str, Any] | None:
-        """The first message with the files that came with it; None if it is not for us."""
+        """The first message; None if it is answered, or not for us."""
         import json
 
         if not is_same_user(self._connection):
@@ -172,8 +175,7 @@ class Caller:
         self._connection.settimeout(_HELLO_S)
         data = b""
         while not data.endswith(b"\n") and len(data) < _MAX_HELLO_BYTES:
-            part, files, _, _ = socket.recv_fds(self._connection, _HELLO_BYTES, 3)
-            self._files += files
+            part = self._connection.recv(_HELLO_BYTES)
             if not part:
                 return None
             data += part
@@ -232,11 +234,14 @@ class Caller:
         """Run a command on the caller's streams; the caller may interrupt it, or go away."""
         from sonde.cli.run import open_session
 
+        self._line.send({"ready": os.getpid()})
+        self._files = socket.recv_fds(self._connection, 1, 3)[1]
         if len(self._files) != 3:
             return
-        self._line.send({"ready": os.getpid()})
         encoding = str(hello["encoding"])
-        streams = [_open_stream(self._files[at], at, encoding) for at in range(3)]
+        bell, self._bell = socket.socketpair()
+        source = io.TextIOWrapper(io.BufferedReader(_Input(self._files[0], bell)), encoding)
+        streams = [_open_output(self._files[at], at, encoding) for at in (1, 2)]
         codes: queue.SimpleQueue[int] = queue.SimpleQueue()
 
         def run_program(command: list[str], text: bytes | None, environ: Mapping[str, str]) -> int:
@@ -247,7 +252,7 @@ class Caller:
                 raise FileNotFoundError(command[0])
             return code
 
-        console = replace(_open_console(hello, *streams), run=run_program)
+        console = replace(_open_console(hello, source, *streams), run=run_program)
         session, run = open_session(args, console, self._background.lend_app)
         work = threading.Thread(target=self._work, args=(session, run), name="sonde-command")
         work.start()
@@ -283,18 +288,40 @@ class Caller:
 
     def _hang_up(self) -> None:
         """Let go of the caller's streams; what is still written to them is lost."""
+        if self._bell:
+            self._bell.close()
         nothing = os.open(os.devnull, os.O_RDWR)
         for file in self._files:
             os.dup2(nothing, file, inheritable=False)  # its number stays taken until the end
         os.close(nothing)
 
 
-def _open_stream(file: int, at: int, encoding: str) -> TextIO:
+class _Input(io.RawIOBase):
+    """The caller's standard input; it ends when the caller is gone."""
+
+    def __init__(self, file: int, bell: socket.socket) -> None:
+        super().__init__()
+        self._file, self._bell = file, bell
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file
+
+    def isatty(self) -> bool:
+        return os.isatty(self._file)
+
+    def readinto(self, target: Any) -> int:
+        bell = self._bell.fileno()
+        ready, _, _ = select.select([self._file, bell], [], [])
+        return 0 if bell in ready else os.readv(self._file, [target])
+
+
+def _open_output(file: int, at: int, encoding: str) -> TextIO:
     """A standard stream over an open file of the caller, as Python opens its own."""
     from sonde.cli.run import choose_escapes
 
-    if at == 0:
-        return open(file, encoding=encoding, errors="surrogateescape", closefd=False)
     tty = os.isatty(file)
     errors = choose_escapes(tty=tty, encoding=encoding)
     buffer = open(file, "wb", closefd=False)  # noqa: SIM115

@@ -48,6 +48,8 @@ class _Relay:
         self._lock = threading.Lock()
         self._open: dict[Any, tuple[str, bytes]] = {}
         """Requests of the client that wait for an answer: id -> method and message."""
+        self._unsent: set[Any] = set()
+        """Those that no process has got."""
         self._greetings: list[bytes] = []
         """What a new process has to be told before anything else."""
         self._greeted: Any = None
@@ -75,8 +77,8 @@ class _Relay:
         """From the client to the process, until the client leaves."""
         for data in sys.stdin.buffer:
             with self._lock:
-                if data.strip() and (known := self._note_sent(data)):
-                    self._send(known)
+                if data.strip() and (known := self._note_sent(data)) and not self._send(known):
+                    self._unsent.add(_parse(known).get("id"))
         with self._lock:
             self._ended = True
             try:
@@ -84,9 +86,12 @@ class _Relay:
             except OSError:
                 return
 
-    def _send(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # if it is dead, `_receive_all` notices
+    def _send(self, data: bytes) -> bool:
+        """Whether the process has got a message; if it is dead, `_receive_all` notices."""
+        with contextlib.suppress(OSError):
             self._line.connection.sendall(data)
+            return True
+        return False
 
     def _note_sent(self, data: bytes) -> bytes:
         """Remember a message of the client. Returns it as the process knows it, if it does."""
@@ -154,7 +159,7 @@ class _Relay:
             self._line, self._restarts = line, self._restarts + 1
             again = []
             for number, (method, data) in list(self._open.items()):
-                if method == "tools/call":
+                if method == "tools/call" and number not in self._unsent:
                     _write(_dump(_make_error(number)))
                     del self._open[number]
                 elif method != "initialize":
@@ -163,6 +168,7 @@ class _Relay:
                 message = _parse(data)
                 if message.get("id") not in self._open:
                     self._greeted = message.get("id", self._greeted)
+            self._unsent.clear()
             for data in (*self._greetings, *again):
                 self._send(data)
             if self._ended:

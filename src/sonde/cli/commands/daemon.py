@@ -44,7 +44,7 @@ def stop_processes(session: Session) -> list[Json]:
     """Stop every background process of this storage folder, a stuck one by force."""
     found = [*_ask_all(session, "stop")]
     for one in found:
-        deadline = time.monotonic() + _STOP_S
+        deadline = time.monotonic() + (_STOP_S if "version" in one else 0.0)
         while not (is_gone := _is_free(Path(one["lock"]))) and time.monotonic() < deadline:
             time.sleep(0.02)
         if not is_gone and one["pid"]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TextIO
 
 from sonde.cli.arguments import Arguments
 from sonde.cli.grep.files import (
@@ -151,7 +152,7 @@ def _search_stdin(session: Session, printer: Printer, expression: Expression, fo
     source = session.console.stdin
     assert source  # `_has_input`, or - was named
     while True:
-        part = os.read(source.fileno(), _PIPE_BYTES) if by_line else source.buffer.read()
+        part = _read_some(source) if by_line else source.buffer.read()
         data = rest + part
         end = data.rfind(b"\n") + 1 if part and by_line else len(data)
         data, rest = data[:end], data[end:]
@@ -164,6 +165,12 @@ def _search_stdin(session: Session, printer: Printer, expression: Expression, fo
         printer.totals.count_searched(len(data), first=not printer.totals.searched)
         if not part or not by_line:
             return any_found
+
+
+def _read_some(source: TextIO) -> bytes:
+    """What has come in by now; waits for the first byte, and is empty at the end."""
+    read: Callable[[int], bytes] = source.buffer.read1  # type: ignore[attr-defined]
+    return read(_PIPE_BYTES)
 
 
 def _has_input(session: Session) -> bool:
