@@ -1,4 +1,4 @@
-"""Entry point: hand a quick command to the background process, or run it here.
+"""Entry point: hand a quick command or an agent to the background process, or run it here.
 
 0: found or done. 1: nothing found. 2: an error. 130: interrupted.
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
-from sonde.cli.background.front import ask_background
+from sonde.cli.background.address import find_address
+from sonde.cli.background.front import QUICK, find_command, run_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +19,19 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code; given arguments are run in this process."""
+    """Run one command channel and return its exit code; given arguments are run in this process,
+    unless a setting says otherwise."""
     words = sys.argv[1:] if argv is None else list(argv)
-    code = ask_background(words, os.environ, wanted=argv is None)
+    command, code = find_command(words), None
+    is_agent = command == "mcp" and not os.isatty(0)
+    if is_agent or command in QUICK:
+        address = find_address(os.environ, wanted=argv is None)
+        if address and is_agent:
+            from sonde.cli.background.relay import relay
+
+            code = relay(address, words)
+        elif address:
+            code = run_command(address, words)
     if code is not None:
         return code
     from sonde.cli.run import run_here

@@ -6,6 +6,8 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,14 +71,28 @@ def _run(argv: Sequence[str]) -> int:
 
     open_logs(None, "debug" if args.verbose else "critical")
     console = Console(sys.stdin, sys.stdout, sys.stderr, os.environ)
-    session, run = open_session(args, console)
-    return run_session(session, run)
+    session, run = make_session(args, console)
+    return finish_session(session, run)
 
 
-def open_session(
+def _open_own_app(session: Session, *, models: bool) -> App:
+    """An app of this process; without `models`, it opens no embedding model."""
+    from sonde.runtime.logs import open_logs
+    from sonde.wiring import build_app
+
+    settings = session.settings
+    open_logs(settings.home, "debug" if session.args.verbose else "critical")
+    if not models:
+        sources = {**settings.sources, "embedding": "argument"}
+        settings = replace(settings, embedding="none", sources=sources)
+    return build_app(settings, start=session.here, tell=session.note)
+
+
+def make_session(
     args: Arguments,
     console: Console,
     lend_app: Callable[[Settings, Path], App] | None = None,
+    serve_client: Callable[..., None] | None = None,
 ) -> tuple[Session, str]:
     """The session of a command line, and the `module:function` that runs it."""
     from sonde.cli.session import Session
@@ -85,10 +101,13 @@ def open_session(
     if args.json and hasattr(console.stdout, "reconfigure"):
         # in JSON, a byte that is not UTF-8 is written as the escape of its surrogate
         console.stdout.reconfigure(errors="backslashreplace")
-    return Session(args, console, models=command.models, lend_app=lend_app), command.run
+    open_app: Callable[[Session], App] = partial(_open_own_app, models=command.models)
+    if lend_app:
+        open_app = lambda session: lend_app(session.settings, session.here)  # noqa: E731
+    return Session(args, console, open_app, lend_app, serve_client), command.run
 
 
-def run_session(session: Session, run: str) -> int:
+def finish_session(session: Session, run: str) -> int:
     """Run the command of a session; its errors become messages and exit codes."""
     from sonde.errors import SondeError
 

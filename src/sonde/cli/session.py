@@ -24,7 +24,6 @@ from sonde.cli.terminal import (
 )
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected, SondeError
 from sonde.policy.roots import exists_below
-from sonde.runtime.logs import open_logs
 from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
 from sonde.types import LOCAL, Caller
@@ -49,18 +48,19 @@ _MAX_PARENTS = 3  # with more `..` at its start, the absolute path reads better
 
 
 class Session:
-    """What every command works with; without `models`, the app opens no embedding model.
+    """What every command works with.
 
-    `lend_app` gives it an app that is open already, in the background process.
+    In the background process, `lend_app` gives apps that are open already, and `serve_client`
+    serves an agent on a connection.
     """
 
     def __init__(
         self,
         args: Arguments,
         console: Console,
-        *,
-        models: bool = True,
+        open_app: Callable[[Session], App],
         lend_app: Callable[[Settings, Path], App] | None = None,
+        serve_client: Callable[..., None] | None = None,
     ) -> None:
         self.args = args
         self.console, self.environ = console, console.environ
@@ -70,10 +70,10 @@ class Session:
         self.out, self.err = (replace(each, here=str(console.here or "")) for each in screens)
         self.interrupted = False
         self._work: Work | None = None
-        self.lend_app = lend_app
+        self.lend_app, self.serve_client = lend_app, serve_client
         self.chose_root = False
         """Whether a person named the project's folder when asked for it."""
-        self._models = models
+        self._open_app = open_app
         self._named: str | None = args.project
 
     @cached_property
@@ -100,16 +100,7 @@ class Session:
     @cached_property
     def app(self) -> App:
         """The app, opened on first use."""
-        if self.lend_app:
-            return self.lend_app(self.settings, self.here)
-        from sonde.wiring import build_app
-
-        open_logs(self.settings.home, "debug" if self.args.verbose else "critical")
-        settings = self.settings
-        if not self._models:
-            sources = {**settings.sources, "embedding": "argument"}
-            settings = replace(settings, embedding="none", sources=sources)
-        return build_app(settings, start=self.here, tell=self.note)
+        return self._open_app(self)
 
     def choose_project(self, path: str | None) -> None:
         """Work on the project at this path, if there is one, instead of that of --project."""

@@ -1,4 +1,4 @@
-"""The front: hands a command line or an agent's stream to the background process.
+"""The front: hands a command or an agent's stream to the background process.
 
 It starts that process when there is none. Whatever goes wrong before the process has taken the
 call, the caller's own process does the work instead. Standard library only: a command from the
@@ -13,12 +13,12 @@ import socket
 import sys
 import time
 
-from sonde.cli.background.place import Place, find_place
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
+
+    from sonde.cli.background.address import Address
 
 QUICK = frozenset(("search", "grep", "related", "history", "files", "status", "projects"))
 """Commands that run in the background process: short, asking nothing, changing no setting."""
@@ -31,31 +31,11 @@ _STARTED_READY_S = 10.0  # the same for one that starts
 _STOP_S = 1.5  # after Ctrl-C, for running work to end cleanly
 _POLL_S = 0.02  # shorter than a start of Python
 _BACKLOG = 128  # callers that wait while the process starts
-_GONE = "sonde: the background process ended during this command\n  → Repeat it.\n"
+_PRIVATE_FOLDER, _KIND_AND_MODE = 0o040700, 0o170777  # of a mode: a folder of its user alone
 
 
-def ask_background(argv: Sequence[str], environ: Mapping[str, str], *, wanted: bool) -> int | None:
-    """The exit code of a command that the background process ran; None: run it here.
-
-    Unless it is `wanted`, only if a setting says so.
-    """
-    command = _find_command(argv)
-    if command not in QUICK and (command != "mcp" or os.isatty(0)):
-        return None
-    place = find_place(environ, wanted=wanted)
-    if place is None:
-        return None
-    if command == "mcp":
-        from sonde.cli.background.relay import relay
-
-        return relay(place, argv)
-    try:
-        return _run_command(place, argv)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-
-
-def _find_command(argv: Sequence[str]) -> str:
+def find_command(argv: Sequence[str]) -> str:
+    """The command in a command line; empty if there is none."""
     words = iter(argv)
     for word in words:
         if not word.startswith("-"):
@@ -65,43 +45,15 @@ def _find_command(argv: Sequence[str]) -> str:
     return ""
 
 
-def call(place: Place, kind: str, argv: Sequence[str] = (), *, start: bool = True) -> Line | None:
-    """A connection to the process, which has taken the call; None if there is none."""
-    try:
-        here = os.getcwd()  # noqa: PTH109
-        hello: dict[str, Any] = {
-            "kind": kind, "argv": list(argv), "here": here, "facts": place.facts,
-            "environ": place.handed, "encoding": getattr(sys.stdout, "encoding", "utf-8"),
-        }  # fmt: skip
-        for _ in range(_TRIES):
-            connection, is_new = _connect(place, start=start)
-            if connection is None:
-                return None
-            connection.settimeout(_STARTED_READY_S if is_new else _READY_S)
-            line = Line(connection)
-            line.send(hello)
-            answer = line.receive()
-            if answer and "ready" in answer:
-                connection.settimeout(None)
-                return line
-            connection.close()
-            if answer and "alone" in answer:
-                return None
-    except (OSError, ValueError):  # nobody answers in time, or there is no room for a socket
-        pass
-    return None
-
-
-class Line:
+class Channel:
     """Messages over a connection, one JSON object a line."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.stream = connection.makefile("rb")
+        self.socket, self.stream = connection, connection.makefile("rb")
 
     def send(self, message: object) -> None:
         """Send one message."""
-        self.connection.sendall(json.dumps(message).encode() + b"\n")
+        self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
         """The next message; None at the end, however it came."""
@@ -113,119 +65,128 @@ class Line:
         return found if isinstance(found, dict) else None
 
 
-def _connect(place: Place, *, start: bool) -> tuple[socket.socket | None, bool]:
-    """A connection, and whether the process was started for it."""
-    deadline = time.monotonic() + _START_S
-    while True:
+def call(address: Address, argv: Sequence[str]) -> Channel | None:
+    """A connection to the process, which has taken the call; None if there is none."""
+    try:
+        hello = {
+            "kind": find_command(argv), "argv": list(argv), "here": os.getcwd(),  # noqa: PTH109
+            "facts": address.facts, "environ": address.handed,
+            "encoding": getattr(sys.stdout, "encoding", "utf-8"),
+        }  # fmt: skip
+        for _ in range(_TRIES):
+            connection, patience_s = _connect(address)
+            if connection is None:
+                break
+            connection.settimeout(patience_s)
+            channel = Channel(connection)
+            channel.send(hello)
+            answer = channel.receive()
+            if answer and "ready" in answer:
+                connection.settimeout(None)
+                return channel
+            connection.close()
+            if answer:
+                break
+    except (OSError, ValueError):  # nobody answers in time, or there is no room for a socket
+        pass
+    return None
+
+
+def _connect(address: Address) -> tuple[socket.socket | None, float]:
+    """A connection, and how long its process may take to answer."""
+    deadline, patience_s = time.monotonic() + _START_S, _READY_S
+    while time.monotonic() < deadline:
         found = socket.socket(socket.AF_UNIX)
         try:
-            found.connect(place.socket)
+            found.connect(address.socket)
             if is_same_user(found):
-                return found, False
+                return found, patience_s
         except (FileNotFoundError, ConnectionRefusedError):
             pass
         found.close()
-        if not start or time.monotonic() > deadline:
-            return None, False
-        if _start(place):
-            found = socket.socket(socket.AF_UNIX)
-            found.connect(place.socket)
-            return found, True
-        time.sleep(_POLL_S)
+        if _start(address):
+            patience_s = _STARTED_READY_S
+        else:
+            time.sleep(_POLL_S)
+    return None, 0.0
 
 
 def is_same_user(connection: socket.socket) -> bool:
     """Whether the other end is a process of this user, as far as the system tells."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True  # the folder is this user's alone
-    import struct
-
-    form = struct.Struct("3i")
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, form.size)
-    return bool(form.unpack(found)[1] == os.getuid())
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)  # three integers
+    return int.from_bytes(found[4:8], sys.byteorder) == os.getuid()
 
 
-def _start(place: Place) -> bool:
+def _start(address: Address) -> bool:
     """Start the process under its lock; false if another front does, or an old one still ends.
 
     The process inherits the lock, held until it listens no more, and the listening socket, so that
     callers can connect from here on. Where the lock is free, nobody listens: a socket is stale.
     """
-    import fcntl
+    from sonde.runtime.system import try_lock
 
-    os.makedirs(place.folder, 0o700, exist_ok=True)  # noqa: PTH103
-    facts = os.lstat(place.folder)
-    if facts.st_uid != os.getuid() or facts.st_mode & 0o170777 != 0o040700:
-        raise OSError(f"{place.folder} is not a folder of this user alone")
-    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    os.makedirs(address.folder, 0o700, exist_ok=True)  # noqa: PTH103
+    facts = os.lstat(address.folder)
+    if facts.st_uid != os.getuid() or facts.st_mode & _KIND_AND_MODE != _PRIVATE_FOLDER:
+        raise OSError(f"{address.folder} is not a folder of this user alone")
+    lock = os.open(address.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(lock):
             return False
-        if os.path.exists(place.socket):  # noqa: PTH110
-            os.unlink(place.socket)  # noqa: PTH108
+        if os.path.lexists(address.socket):
+            os.unlink(address.socket)  # noqa: PTH108
         with socket.socket(socket.AF_UNIX) as listener:
-            before = os.umask(0o177)
-            try:
-                listener.bind(place.socket)
-            finally:
-                os.umask(before)
+            listener.bind(address.socket)
+            os.chmod(address.socket, 0o600)  # noqa: PTH101
             listener.listen(_BACKLOG)
-            _launch(place, listener.fileno(), lock)
+            _launch(address, listener.fileno(), lock)
     finally:
         os.close(lock)
     return True
 
 
-def _launch(place: Place, listener: int, lock: int) -> None:
+def _launch(address: Address, *files: int) -> None:
     """Start the process with these files open; `subprocess` would take longer to import."""
-    command = [sys.executable, "-P", "-m", "sonde.cli.background.process"]
-    for file in (listener, lock):
+    for file in files:
         os.set_inheritable(file, True)  # noqa: FBT003
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     streams = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, place.log, flags, 0o600),
+        (os.POSIX_SPAWN_OPEN, 1, address.log, flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    os.posix_spawn(
-        sys.executable,
-        [*command, str(listener), str(lock), place.socket],
-        place.started_with,
-        file_actions=streams,
-    )
+    command = [sys.executable, "-P", "-m", "sonde.cli.background.process", *map(str, files)]
+    command.append(address.socket)
+    os.posix_spawn(sys.executable, command, address.started_with, file_actions=streams)
 
 
-def _run_command(place: Place, argv: Sequence[str]) -> int | None:
-    """Let the process run a command on the streams of this one. Returns its exit code."""
-    line = call(place, "command", argv)
-    if line is None:
-        return None
-    try:
-        # not before it is ready: streams on their way to a stuck process would stay open
-        socket.send_fds(line.connection, [b"-"], (0, 1, 2))
-    except OSError:
-        return None
-    interrupted = False
+def run_command(address: Address, argv: Sequence[str]) -> int | None:
+    """Let the process run a command on the streams of this one. Returns its exit code; None if
+    there is no process, or the command needs a terminal of its own."""
+    interrupted, channel = False, None
     while True:
         try:
-            answer = line.receive()
+            if channel is None:
+                channel = call(address, argv)
+                if channel is None:
+                    return None
+                # only now: streams on their way to a stuck process would stay open
+                socket.send_fds(channel.socket, [b"-"], (0, 1, 2))
+            answer = channel.receive()
             if answer is None:
-                sys.stderr.write(_GONE)
+                sys.stderr.write("sonde: the background process ended\n  → Repeat the command.\n")
                 return _FAILED
-            if "run" in answer:
-                line.send({"code": _run_program(answer)})
-            elif "code" in answer:
-                return int(answer["code"])
-            else:
-                return None
+            if "run" not in answer:
+                return answer.get("code")
+            channel.send({"code": _run_program(answer)})
         except KeyboardInterrupt:
-            if interrupted:
+            if interrupted or channel is None:
                 return _INTERRUPTED
             interrupted = True
-            line.send({"interrupt": True})
-            line.connection.settimeout(_STOP_S)
+            channel.send({"interrupt": True})
+            channel.socket.settimeout(_STOP_S)
         except OSError:  # it does not stop in time, or is gone
             return _INTERRUPTED if interrupted else _FAILED
 

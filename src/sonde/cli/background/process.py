@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import os
 import queue
@@ -17,21 +18,19 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from sonde.cli.background.front import QUICK, Line, is_same_user
-from sonde.cli.background.place import find_place
+from sonde.cli.background.address import find_address
+from sonde.cli.background.front import QUICK, Channel, is_same_user
 from sonde.runtime.private import hide_files
 
 if TYPE_CHECKING:
     from sonde.app import App
     from sonde.cli.arguments import Arguments
     from sonde.cli.session import Session
-    from sonde.cli.terminal import Console
     from sonde.settings import Settings
 
 _LOOK_S = 1.0  # how often it looks whether it may end
@@ -39,7 +38,6 @@ _STOP_LOOK_S = 0.1  # the same once it takes no more calls
 _REST_S = 60.0  # how often unused projects are closed
 _UNUSED_S = 1800.0  # a project that was not searched for this long is closed, with its watcher
 _MAX_FILES = 1 << 16  # higher numbers are hardly ever given
-_HELLO_BYTES = 1 << 16  # read at once of a caller's first message
 _MAX_HELLO_BYTES = 8 << 20  # more than a system takes as arguments
 _HELLO_S = 10.0  # a caller sends its first message at once
 
@@ -47,68 +45,67 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """Everything that callers share, and who is connected."""
+    """What callers share, and who is connected."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        place = find_place({**environ, "SONDE_DAEMON": "on"}, wanted=True)
-        assert place
-        self.facts = place.facts
-        self.sources = _stamp_sources()
-        self.began = time.time()
+        address = find_address({**environ, "SONDE_DAEMON": "on"}, wanted=True)
+        assert address
+        self.facts = json.loads(json.dumps(address.facts))
+        self.home = address.home
         self.leaving = self.ending = False
         """Whether it takes no more calls, and whether it also gives up those it has."""
-        self._guard = threading.Lock()
-        self._opening = threading.Lock()
-        self._apps: dict[object, App] = {}
-        self.callers: dict[int, str] = {}
+        self.kinds: dict[int, str] = {}
         """What each connection is for."""
-        self._last_call = time.monotonic()
+        self._began, self._last_call = time.time(), time.monotonic()
+        self._guard = threading.Lock()
+        self._apps: dict[object, App] = {}
+        self._sources: dict[str, int] = {}
 
-    @property
-    def idle_s(self) -> float:
-        """Seconds since somebody was connected."""
-        with self._guard:
-            return 0.0 if self.callers else time.monotonic() - self._last_call
+    def is_idle(self, seconds: float) -> bool:
+        """Whether nobody was connected for this long."""
+        if self.kinds:
+            self._last_call = time.monotonic()
+        return time.monotonic() - self._last_call > seconds
 
-    @contextlib.contextmanager
-    def connected(self, kind: str) -> Iterator[None]:
-        """Count a connection while it lasts."""
-        key = threading.get_ident()
-        with self._guard:
-            self.callers[key] = kind
-        try:
-            yield
-        finally:
-            with self._guard:
-                del self.callers[key]
-                self._last_call = time.monotonic()
+    def is_outdated(self) -> bool:
+        """Whether a module of ours was changed since this was first asked with it loaded."""
+        for name, module in list(sys.modules.items()):
+            if name.startswith("sonde") and (file := getattr(module, "__file__", None)):
+                with contextlib.suppress(OSError):
+                    when = os.stat(file).st_mtime_ns  # noqa: PTH116 - for every call
+                    if self._sources.setdefault(file, when) != when:
+                        return True
+        return False
 
     def lend_app(self, settings: Settings, start: Path, *, stays: bool = False) -> App:
         """An app for a caller that was started in this folder; models and projects are shared."""
-        from sonde.settings import apply_project_config
+        from sonde.settings import RULES, apply_project_config
         from sonde.stores.records import find_config
         from sonde.wiring import build_app
 
         own = apply_project_config(settings, find_config(settings.home, start))
-        models = tuple(getattr(own, name) for name in RULES_OF_MODELS)
-        with self._opening:
-            app = self._apps.get(models)
-            if app is None:
-                app = self._apps[models] = build_app(settings, start=start, stays=True)
-        return app.lend(
-            start,
-            settings.file_roots,
-            max_tokens=own.max_tokens,
-            assume_yes=own.assume_yes,
-            auto_index=own.auto_index and stays,
-            editor=own.editor,
-            stays=stays,
+        models = tuple(getattr(own, name) for name in RULES if name.startswith("embedding"))
+        with self._guard:
+            if models not in self._apps:
+                self._apps[models] = build_app(settings, start=start, stays=True)
+        changes = {name: getattr(own, name) for name in ("max_tokens", "assume_yes", "editor")}
+        auto_index = own.auto_index and stays
+        return self._apps[models].lend(
+            start, settings.file_roots, **changes, auto_index=auto_index, stays=stays
         )
 
-    def rest(self) -> None:
+    def describe(self) -> dict[str, object]:
+        """The state of the process, for `sonde daemon`."""
+        from sonde.runtime.system import read_memory
+
+        agents = list(self.kinds.values()).count("mcp")
+        facts = {"pid": os.getpid(), "version": self.facts[0], "home": self.home}
+        return {**facts, "began": self._began, "agents": agents, "memory": read_memory()[1]}
+
+    def close_projects(self) -> None:
         """Close the projects that nobody has used for a while."""
         for app in list(self._apps.values()):
-            app.workspace.projects.close_unused(_UNUSED_S)
+            app.workspace.projects.close(_UNUSED_S)
 
     def close(self) -> None:
         """Stop background work and close every file."""
@@ -116,83 +113,54 @@ class Background:
             app.close()
 
 
-RULES_OF_MODELS = (
-    "embedding", "embedding_endpoint", "embedding_model", "embedding_hub", "embedding_dimensions",
-    "embedding_key_variable",
-)  # fmt: skip
-"""The settings of a project that decide which models are open."""
-
-
-def _stamp_sources() -> dict[str, int]:
-    """When the loaded modules of ours were last changed."""
-    files = [getattr(module, "__file__", None) for name, module in list(sys.modules.items())
-             if name.startswith("sonde")]  # fmt: skip
-    found = {}
-    for file in filter(None, files):
-        with contextlib.suppress(OSError):
-            found[file] = os.stat(file).st_mtime_ns  # noqa: PTH116 - for every call
-    return found
-
-
-class Caller:
-    """One connection, from its first message to its end."""
+class Connection:
+    """One caller, from its first message to its end."""
 
     def __init__(self, background: Background, connection: socket.socket) -> None:
-        self._background = background
-        self._connection = connection
-        self._line = Line(connection)
+        self._background, self._socket = background, connection
+        self._channel = Channel(connection)
         self._files: list[int] = []
         """The caller's standard streams, if it handed them over."""
-        self._bell: socket.socket | None = None
-        """Closed when the caller is gone, to wake whoever waits for its input."""
+        self._bell, self._ringer = socket.socketpair()
+        """Closed at one end when the caller is gone, to wake a thread that waits for its input."""
 
     def serve(self) -> None:
         """Take the call and answer it; errors end this connection only."""
         try:
-            hello = self._read_hello()
-            if hello is None:
-                return
-            with self._background.connected(hello["kind"]):
+            if hello := self._read_hello():
+                self._background.kinds[id(self)] = hello["kind"]
                 self._answer(hello)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            log.info("a caller went away: %s", error)
+            log.info("a caller went away: %r", error)
         except Exception:
             log.exception("a call failed")
         finally:
+            self._background.kinds.pop(id(self), None)
             for file in self._files:
+                os.close(file)
+            for each in (self._channel.stream, self._socket, self._bell, self._ringer):
                 with contextlib.suppress(OSError):
-                    os.close(file)
-            with contextlib.suppress(OSError):
-                self._line.stream.close()
-                self._connection.close()
+                    each.close()
 
     def _read_hello(self) -> dict[str, Any] | None:
         """The first message; None if it is answered, or not for us."""
-        import json
-
-        if not is_same_user(self._connection):
+        background = self._background
+        self._socket.settimeout(_HELLO_S)
+        data = self._channel.stream.readline(_MAX_HELLO_BYTES)
+        self._socket.settimeout(None)
+        if not data or not is_same_user(self._socket):
             return None
-        self._connection.settimeout(_HELLO_S)
-        data = b""
-        while not data.endswith(b"\n") and len(data) < _MAX_HELLO_BYTES:
-            part = self._connection.recv(_HELLO_BYTES)
-            if not part:
-                return None
-            data += part
-        self._connection.settimeout(None)
         hello: dict[str, Any] = json.loads(data)
-        if hello["kind"] in ("status", "stop"):
+        if hello["kind"] in ("describe", "stop"):
             if hello["kind"] == "stop":
-                self._background.leaving = self._background.ending = True
-            self._line.send(describe(self._background))
+                background.leaving = background.ending = True
+            self._channel.send(background.describe())
             return None
-        sources, known = _stamp_sources(), self._background.sources
-        if any(known.setdefault(file, when) != when for file, when in sources.items()):
-            self._background.leaving = True
+        background.leaving |= background.is_outdated()
+        if background.leaving:
             return None  # the caller tries again, and starts a new process
-        same = json.loads(json.dumps(self._background.facts)) == hello["facts"]
-        if not same or self._background.leaving:
-            self._line.send({"alone": True} if not same else {})
+        if hello["facts"] != background.facts:
+            self._channel.send({"alone": True})
             return None
         return hello
 
@@ -200,63 +168,66 @@ class Caller:
         from sonde.cli.arguments import UsageError
         from sonde.cli.parse import parse_arguments
 
-        try:
+        with contextlib.suppress(UsageError):
             args = parse_arguments(hello["argv"])
-        except UsageError:
-            self._line.send({"alone": True})
-            return
-        if args.verbose or args.command not in {*QUICK, "mcp"}:
-            self._line.send({"alone": True})
-        elif hello["kind"] == "mcp":
-            self._serve_agent(args, hello)
-        else:
-            self._run_command(args, hello)
+            if args.command == "mcp":
+                return self._serve_agent(args, hello)
+            if args.command in QUICK and not args.verbose:
+                return self._run_command(args, hello)
+        return self._channel.send({"alone": True})
 
     def _serve_agent(self, args: Arguments, hello: dict[str, Any]) -> None:
-        """Serve an agent; what its settings have wrong, its own process says."""
-        from sonde.cli.commands.serve import prepare_agent, serve_agent
-        from sonde.cli.session import Session
-        from sonde.errors import SondeError
+        from sonde.cli.run import finish_session, make_session
+        from sonde.cli.terminal import Console
+        from sonde.mcp.stdio import Client
+        from sonde.mcp.stdio.early import Wire
+
+        is_ready = False
+
+        def serve(open_app: Any, make_listing: Any, begin: Any, early: Any) -> None:
+            nonlocal is_ready
+            self._channel.send({"ready": True})
+            is_ready = True
+            with self._socket.makefile("wb") as sink:
+                client = Client(Wire(self._channel.stream, sink), make_listing, early)
+                client.serve(open_app, begin)
 
         nowhere = io.TextIOWrapper(io.BytesIO())
-        console = _open_console(hello, None, nowhere, nowhere)
+        console = Console(None, nowhere, nowhere, hello["environ"], Path(hello["here"]))
         lend = partial(self._background.lend_app, stays=True)
-        try:
-            parts = prepare_agent(Session(args, console, lend_app=lend))
-        except SondeError:
-            self._line.send({"alone": True})
-            return
-        self._line.send({"ready": os.getpid()})
-        with self._connection.makefile("wb") as sink:
-            serve_agent(parts, self._line.stream, sink)
+        finish_session(*make_session(args, console, lend, serve))
+        if not is_ready:  # what is wrong, the caller's own process says
+            self._channel.send({"alone": True})
 
     def _run_command(self, args: Arguments, hello: dict[str, Any]) -> None:
         """Run a command on the caller's streams; the caller may interrupt it, or go away."""
-        from sonde.cli.run import open_session
+        from sonde.cli.run import make_session
+        from sonde.cli.terminal import Console
 
-        self._line.send({"ready": os.getpid()})
-        self._files = socket.recv_fds(self._connection, 1, 3)[1]
-        if len(self._files) != 3:
-            return
-        encoding = str(hello["encoding"])
-        bell, self._bell = socket.socketpair()
-        source = io.TextIOWrapper(io.BufferedReader(_Input(self._files[0], bell)), encoding)
-        streams = [_open_output(self._files[at], at, encoding) for at in (1, 2)]
-        codes: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._channel.send({"ready": True})
+        self._files = socket.recv_fds(self._socket, 1, 3)[1]
+        encoding, codes = str(hello["encoding"]), queue.SimpleQueue[int]()
 
         def run_program(command: list[str], text: bytes | None, environ: Mapping[str, str]) -> int:
-            told = None if text is None else text.decode("utf-8", "surrogateescape")
-            self._line.send({"run": command, "text": told, "environ": dict(environ)})
-            code = codes.get()
-            if code < 0:
+            shown = None if text is None else text.decode("utf-8", "surrogateescape")
+            self._channel.send({"run": command, "text": shown, "environ": dict(environ)})
+            if (code := codes.get()) < 0:
                 raise FileNotFoundError(command[0])
             return code
 
-        console = replace(_open_console(hello, source, *streams), run=run_program)
-        session, run = open_session(args, console, self._background.lend_app)
+        console = Console(
+            io.TextIOWrapper(io.BufferedReader(_Input(self._files[0], self._bell)), encoding),
+            _open_output(self._files[1], encoding),
+            _open_output(self._files[2], encoding, by_line=True),
+            hello["environ"],
+            Path(hello["here"]),
+            run=run_program,
+            asks=False,
+        )
+        session, run = make_session(args, console, self._background.lend_app)
         work = threading.Thread(target=self._work, args=(session, run), name="sonde-command")
         work.start()
-        while message := self._line.receive():
+        while message := self._channel.receive():
             if "code" in message:
                 codes.put(int(message["code"]))
             else:
@@ -268,12 +239,12 @@ class Caller:
 
     def _work(self, session: Session, run: str) -> None:
         from sonde.cli.parse import FOUND, INTERRUPTED
-        from sonde.cli.run import run_session
+        from sonde.cli.run import finish_session
         from sonde.cli.terminal import OwnTerminalNeeded
 
         answer: dict[str, object] = {}
         try:
-            code = run_session(session, run)
+            code = finish_session(session, run)
             session.console.stdout.flush()
             session.console.stderr.flush()
             answer = {"code": INTERRUPTED if session.interrupted else code}
@@ -284,12 +255,11 @@ class Caller:
         finally:
             self._hang_up()  # before the answer: a reader waits for the end of the output
             with contextlib.suppress(OSError):
-                self._line.send(answer)
+                self._channel.send(answer)
 
     def _hang_up(self) -> None:
         """Let go of the caller's streams; what is still written to them is lost."""
-        if self._bell:
-            self._bell.close()
+        self._ringer.close()
         nothing = os.open(os.devnull, os.O_RDWR)
         for file in self._files:
             os.dup2(nothing, file, inheritable=False)  # its number stays taken until the end
@@ -318,65 +288,33 @@ class _Input(io.RawIOBase):
         return 0 if bell in ready else os.readv(self._file, [target])
 
 
-def _open_output(file: int, at: int, encoding: str) -> TextIO:
+def _open_output(file: int, encoding: str, *, by_line: bool = False) -> TextIO:
     """A standard stream over an open file of the caller, as Python opens its own."""
     from sonde.cli.run import choose_escapes
 
     tty = os.isatty(file)
     errors = choose_escapes(tty=tty, encoding=encoding)
     buffer = open(file, "wb", closefd=False)  # noqa: SIM115
-    return io.TextIOWrapper(buffer, encoding, errors, line_buffering=tty or at == 2)
+    return io.TextIOWrapper(buffer, encoding, errors, line_buffering=tty or by_line)
 
 
-def _open_console(
-    hello: Mapping[str, Any], stdin: TextIO | None, stdout: TextIO, stderr: TextIO
-) -> Console:
-    from sonde.cli.terminal import Console
-
-    return Console(stdin, stdout, stderr, hello["environ"], Path(hello["here"]), asks=False)
-
-
-def describe(background: Background) -> dict[str, object]:
-    """The state of the process, for `sonde daemon status`."""
-    from sonde.runtime.system import read_memory
-
-    return {
-        "pid": os.getpid(),
-        "version": background.facts[0],
-        "home": background.facts[4],
-        "began": background.began,
-        "agents": sum(kind == "mcp" for kind in background.callers.values()),
-        "memory": read_memory()[1],
-    }
+def _listen(background: Background, listener: socket.socket, path: str, idle_s: float) -> None:
+    """Take calls until it is time to leave: idle, asked to, or the socket is not at its place."""
+    known, next_rest = os.stat(path), time.monotonic() + _REST_S  # noqa: PTH116
+    with contextlib.suppress(FileNotFoundError):
+        while not background.leaving and not background.is_idle(idle_s):
+            if select.select([listener], [], [], _LOOK_S)[0]:
+                caller = Connection(background, listener.accept()[0])
+                threading.Thread(target=caller.serve, name="sonde-caller", daemon=True).start()
+            elif not os.path.samestat(os.stat(path), known):  # noqa: PTH116
+                return
+            if time.monotonic() > next_rest:
+                next_rest = time.monotonic() + _REST_S
+                background.close_projects()
+        os.unlink(path)  # noqa: PTH108
 
 
-def serve_callers(
-    background: Background, listener: socket.socket, path: str, idle_s: float
-) -> None:
-    """Take calls until it is time to leave: idle, told to, or the socket is not at its place."""
-    next_rest = time.monotonic() + _REST_S
-    own = os.stat(path)  # noqa: PTH116
-    while not background.leaving and background.idle_s < idle_s:
-        ready, _, _ = select.select([listener], [], [], _LOOK_S)
-        if ready:
-            connection = listener.accept()[0]
-            caller = Caller(background, connection)
-            threading.Thread(target=caller.serve, name="sonde-caller", daemon=True).start()
-        elif not _is_at(path, own):
-            return
-        if time.monotonic() > next_rest:
-            next_rest = time.monotonic() + _REST_S
-            background.rest()
-
-
-def _is_at(path: str, known: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), known)  # noqa: PTH116
-    except OSError:
-        return False
-
-
-def main(listener: int, lock: int, path: str) -> None:
+def serve_callers(listener: int, lock: int, path: str) -> None:
     """Serve on an inherited socket; the inherited lock is held as long as it listens."""
     os.setsid()  # it outlives its caller, and gets no Ctrl-C of that terminal
     os.chdir("/")
@@ -389,20 +327,16 @@ def main(listener: int, lock: int, path: str) -> None:
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)  # for `sonde daemon stop`, if it is stuck
     background = Background(os.environ)
+
     from sonde.runtime.logs import open_logs
     from sonde.settings import load_settings
 
     settings = load_settings(os.environ)
     open_logs(settings.home, settings.log_level)
     with socket.socket(fileno=listener) as inbox:
-        known = os.stat(path)  # noqa: PTH116
-        try:
-            serve_callers(background, inbox, path, float(settings.daemon_idle))
-        finally:
-            if _is_at(path, known):
-                os.unlink(path)  # noqa: PTH108
+        _listen(background, inbox, path, settings.daemon_idle)
     os.close(lock)
-    while background.idle_s == 0.0 and not background.ending:
+    while background.kinds and not background.ending:
         time.sleep(_STOP_LOOK_S)
     background.close()
 
@@ -412,4 +346,4 @@ def main(listener: int, lock: int, path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    serve_callers(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sonde.app import App
     from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
-    from sonde.mcp.manifest import Manifest
     from sonde.web.accounts import Issuer
 
 log = logging.getLogger(__name__)
@@ -31,44 +30,22 @@ log = logging.getLogger(__name__)
 
 def run_mcp(session: Session) -> int:
     """Serve agents until stdin closes; stdout carries nothing but the protocol."""
+    from sonde.mcp.manifest import load_manifest
     from sonde.mcp.stdio import serve_stdio
 
-    parts = prepare_agent(session)
+    settings, own = _read_settings(session)
+    enhanced = own.enhanced_tool_descriptions
+    early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
+    open_app = _open_later(session, settings)
+    _check_embedding(own)
     if sys.stdin and sys.stdin.isatty():
         session.note(
             "sonde speaks MCP here, on stdin and stdout, to the agent that starts it; "
             "`sonde setup` tells your agents to. Ctrl-C ends it."
         )
-    serve_stdio(parts.open_app, parts.make_listing, _begin, parts.early)
+    serve = session.serve_client or serve_stdio
+    serve(open_app, lambda: _make_listing(own), _begin, early)
     return FOUND
-
-
-class AgentParts(NamedTuple):
-    """What serving one agent takes."""
-
-    open_app: Callable[[], App]
-    make_listing: Callable[[], Listing]
-    early: Manifest | None
-    """The listing as the manifest has it, if its settings are the defaults."""
-
-
-def prepare_agent(session: Session) -> AgentParts:
-    """Read the settings for an agent and check them, before anything is served."""
-    from sonde.mcp.manifest import load_manifest
-
-    settings, own = _read_settings(session)
-    enhanced = own.enhanced_tool_descriptions
-    early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
-    _check_embedding(own)
-    return AgentParts(_open_later(session, settings), lambda: _make_listing(own), early)
-
-
-def serve_agent(parts: AgentParts, source: BinaryIO, sink: BinaryIO) -> None:
-    """Serve an agent on a connection of the background process until it closes its end."""
-    from sonde.mcp.stdio import Client
-    from sonde.mcp.stdio.early import Wire
-
-    Client(Wire(source, sink), parts.make_listing, parts.early).serve(parts.open_app, _begin)
 
 
 def run_serve(session: Session) -> int:

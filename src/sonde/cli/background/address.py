@@ -1,7 +1,7 @@
 """Which background process serves a caller, and where it listens.
 
 A process is known by the version, the sources, the interpreter and every setting of the
-environment: whoever differs in one of them gets a process of its own. Of the standard library,
+environment: a caller that differs in one gets another process. Of the standard library,
 only what every start of Python loads is imported here.
 """
 
@@ -36,7 +36,7 @@ _SHOWN = ("TERM", "NO_COLOR", "COLUMNS", "PAGER", "LESS", "VISUAL", "EDITOR", "P
 """What decides only how an answer is shown."""
 
 
-class Place:
+class Address:
     """Where the process of one caller listens, and by what it is known."""
 
     def __init__(self, home: str, environ: Mapping[str, str], config: str, stamp: object) -> None:
@@ -62,8 +62,8 @@ class Place:
         self.log = f"{self.folder}/{number:08x}.log"
 
 
-def find_place(environ: Mapping[str, str], *, wanted: bool) -> Place | None:
-    """The place of this caller's process; None if it is to do without.
+def find_address(environ: Mapping[str, str], *, wanted: bool) -> Address | None:
+    """The address of this caller's process; None if it is to do without.
 
     `SONDE_DAEMON` decides, then `daemon` in the user's config.json, then whether it is `wanted`.
     """
@@ -85,7 +85,7 @@ def find_place(environ: Mapping[str, str], *, wanted: bool) -> Place | None:
     choice = environ.get("SONDE_DAEMON", "").strip().lower() or _find_value(config, "daemon")
     if choice == "off" or (choice != "on" and not wanted):
         return None
-    return Place(home, environ, config, stamp and list(stamp))
+    return Address(home, environ, config, stamp and list(stamp))
 
 
 def _find_value(config: str, key: str) -> str:
