@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,6 +89,17 @@ class App:
     disk: Disk
     knowledge: Library
     grounds: Grounds
+    is_lent: bool = False
+    """Whether its parts belong to another app, which closes them."""
+
+    def lend(self, start: Path, file_roots: Sequence[str], **changes: object) -> App:
+        """The same models, open projects and jobs for somebody who started in another folder;
+        `changes` are those of the workspace."""
+        workspace = replace(self.workspace, start=start, **changes)  # type: ignore[arg-type]
+        knowledge = copy(self.knowledge)
+        knowledge.start = start
+        grounds = open_grounds(workspace.home, start, file_roots)
+        return App(workspace, self.disk.seen_by(workspace), knowledge, grounds, is_lent=True)
 
     def seen_by(self, caller: Caller) -> App:
         """The app as a surface hands it to the verbs of one caller: nothing outside its reach can
@@ -108,6 +120,8 @@ class App:
 
     def close(self) -> None:
         """Stop background work and close every file."""
+        if self.is_lent:
+            return
         self.workspace.close()
         self.disk.close()
         self.knowledge.close()

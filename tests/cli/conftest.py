@@ -4,10 +4,12 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.cli.behind import kill_processes
 from tests.trees import write_files
 
 SONDE = (sys.executable, "-m", "sonde.cli.main")
@@ -126,3 +128,22 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     done = shell.run("index")
     assert done.returncode == 0, done.stderr
     return shell
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """An indexed project whose commands use the background process."""
+    base = tmp_path_factory.mktemp("b")
+    shell = Shell(write_files(base / "shop", FILES), base / "home", {"SONDE_EMBEDDING": "static"})
+    assert shell.run("index").returncode == 0
+    shell.extra["SONDE_DAEMON"] = "on"
+    yield shell
+    kill_processes(shell)
+
+
+@pytest.fixture
+def served(serving: Shell) -> Iterator[Shell]:
+    """The same, without a process to begin with."""
+    kill_processes(serving)
+    yield serving
+    kill_processes(serving)

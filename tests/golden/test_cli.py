@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,17 +93,22 @@ def split(command: str) -> list[str]:
     return command.split("|") if "|" in command else command.split()
 
 
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Room:
-    """A room whose project is indexed."""
-    room = Room.make(tmp_path_factory.mktemp("indexed"))
+@pytest.fixture(scope="module", params=["", "on"], ids=["alone", "in the background"])
+def indexed(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Room]:
+    """A room whose project is indexed, without the background process and with it."""
+    room = Room.make(tmp_path_factory.mktemp("indexed"), SONDE_DAEMON=request.param)
     done = room.run("index", at=room.copy_shop())
     assert done.returncode == 0, done.stderr
-    return room
+    yield room
+    assert room.run("daemon", "stop").returncode == (0 if request.param else 1)
 
 
 @pytest.mark.parametrize("script", list(ASKED))
 def test_answers_are_as_recorded(indexed: Room, script: str) -> None:
+    if script == "config" and indexed.extra["SONDE_DAEMON"]:
+        pytest.skip("shows the setting itself")
     shown = [indexed.show(*split(each), at=indexed.base / "shop") for each in ASKED[script]]
     check(f"cli/{script}.txt", indexed.mask("".join(shown)))
 

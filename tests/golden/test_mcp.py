@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.golden.golden import check_all, check_names, show_json
 from tests.golden.room import Room, Wire
 from tests.waiting import wait_until
@@ -123,8 +124,9 @@ def walk_disk(call: Callable[..., dict[str, Any]], root: Path) -> None:
     call("cd-preferred", "cd", path=str(root), limit=3)
 
 
-def test_a_session_is_as_recorded(tmp_path: Path) -> None:
-    room = Room.make(tmp_path, SONDE_TOOLSETS="all", SONDE_WATCHING="off")
+@pytest.mark.parametrize("daemon", ["off", "on"])
+def test_a_session_is_as_recorded(tmp_path: Path, daemon: str) -> None:
+    room = Room.make(tmp_path, SONDE_TOOLSETS="all", SONDE_WATCHING="off", SONDE_DAEMON=daemon)
     root = room.copy_shop()
     room.import_notes()
     with Wire(room, root) as wire:
@@ -147,6 +149,7 @@ def test_a_session_is_as_recorded(tmp_path: Path) -> None:
         for uri in READ:
             session.read(uri)
         session.answers["mistake-method"] = wire.ask("nothing/at-all")
+    assert room.run("daemon", "stop").returncode == (daemon == "off")
     texts = {f"mcp/{name}.json": room.mask(show_json(it)) for name, it in session.answers.items()}
     check_all(texts)
     check_names("mcp", [Path(name).name for name in texts])

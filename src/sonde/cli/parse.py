@@ -277,6 +277,11 @@ COMMANDS = (
         _value("action", choices=("serve",), needed=True, about="what to do"),
         _number("--port", about="port (default: 8121; 0: any)", least=0),
     ), "sonde embed serve"),
+    Command("daemon", "show or stop the background process that serves agents and quick commands",
+            "daemon:run_daemon", (
+        _value("action", choices=("status", "stop"), default="status",
+               about="show it (default), or stop it; the next call starts it again"),
+    ), "sonde daemon stop", models=False),
     Command("users", "manage the users of `sonde serve`: their keys, and what they may reach",
             "users:run_users", (
         _value("action", choices=USER_ACTIONS, metavar="ACTION", needed=True,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -15,10 +14,16 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from sonde.cli.arguments import Arguments
-from sonde.cli.terminal import ProgressLine, Prompt, Screen, escape_controls, open_screen
+from sonde.cli.terminal import (
+    Console,
+    ProgressLine,
+    Prompt,
+    Screen,
+    escape_controls,
+    open_screen,
+)
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected, SondeError
 from sonde.policy.roots import exists_below
-from sonde.runtime.logs import open_logs
 from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
 from sonde.types import LOCAL, Caller
@@ -43,18 +48,32 @@ _MAX_PARENTS = 3  # with more `..` at its start, the absolute path reads better
 
 
 class Session:
-    """What every command works with; without `models`, the app opens no embedding model."""
+    """What every command works with.
 
-    def __init__(self, args: Arguments, environ: Mapping[str, str], *, models: bool = True) -> None:
+    In the background process, `lend_app` gives apps that are open already, and `serve_client`
+    serves an agent on a connection.
+    """
+
+    def __init__(
+        self,
+        args: Arguments,
+        console: Console,
+        open_app: Callable[[Session], App],
+        lend_app: Callable[[Settings, Path], App] | None = None,
+        serve_client: Callable[..., None] | None = None,
+    ) -> None:
         self.args = args
-        self.environ = environ
-        self.prompt = Prompt()
-        self.out = open_screen(sys.stdout, args.color or "auto", environ)
-        self.err = open_screen(sys.stderr, args.color or "auto", environ)
+        self.console, self.environ = console, console.environ
+        self.prompt = Prompt(console)
+        streams = (console.stdout, console.stderr)
+        screens = [open_screen(each, args.color or "auto", console.environ) for each in streams]
+        self.out, self.err = (replace(each, here=str(console.here or "")) for each in screens)
         self.interrupted = False
+        self._work: Work | None = None
+        self.lend_app, self.serve_client = lend_app, serve_client
         self.chose_root = False
         """Whether a person named the project's folder when asked for it."""
-        self._models = models
+        self._open_app = open_app
         self._named: str | None = args.project
 
     @cached_property
@@ -64,24 +83,25 @@ class Session:
         return load_settings(self.environ, assume_yes=True if self.args.yes else None, **given)
 
     @cached_property
-    def app(self) -> App:
-        """The app, opened on first use."""
-        from sonde.wiring import build_app
-
-        open_logs(self.settings.home, "debug" if self.args.verbose else "critical")
-        settings = self.settings
-        if not self._models:
-            sources = {**settings.sources, "embedding": "argument"}
-            settings = replace(settings, embedding="none", sources=sources)
+    def here(self) -> Path:
+        """The working directory."""
         try:
-            here = Path.cwd()
+            return self.console.here or Path.cwd()
         except FileNotFoundError as error:
             raise ProjectNotDetected(
                 "the working directory is gone",
                 user_message="The current directory does not exist any more.",
                 next_action="Change to a folder that does.",
             ) from error
-        return build_app(settings, start=here, tell=self.note)
+
+    def at(self, path: str | Path) -> Path:
+        """A path as typed, made absolute; links stay visible."""
+        return Path(os.path.abspath(self.here / path))  # noqa: PTH100
+
+    @cached_property
+    def app(self) -> App:
+        """The app, opened on first use."""
+        return self._open_app(self)
 
     def choose_project(self, path: str | None) -> None:
         """Work on the project at this path, if there is one, instead of that of --project."""
@@ -100,7 +120,7 @@ class Session:
             elif self.args.json or not self.prompt.is_interactive():
                 raise
             else:
-                root = ask_root(self.prompt, Path.cwd())
+                root = ask_root(self.prompt, self.here)
                 self.chose_root = True
                 project = find_project(self.app.workspace, str(root))
         if self.args.command not in _PRINT_WARNINGS:
@@ -111,7 +131,7 @@ class Session:
     def open_anywhere(self) -> Project:
         """The project around here; where there is none, this folder as it is."""
         if not self.is_inside_project():
-            self.choose_project(str(Path.cwd()))
+            self.choose_project(str(self.here))
         return self.opened
 
     @property
@@ -145,7 +165,7 @@ class Session:
 
         A question for which `agreed` is true is answered yes without being asked.
         """
-        line = ProgressLine(sys.stderr, Screen() if self.args.quiet else self.err)
+        line = ProgressLine(self.console.stderr, Screen() if self.args.quiet else self.err)
 
         def ask(question: str) -> bool | None:
             line.clear()
@@ -156,16 +176,27 @@ class Session:
         work = Work(report=line.show, ask=ask, caller=self.caller)
 
         def stop(_number: int, _frame: FrameType | None) -> None:
-            self.interrupted = True
             signal.signal(signal.SIGINT, before)
-            work.cancel()
+            self.interrupt()
 
-        before = signal.signal(signal.SIGINT, stop)
+        self._work = work
+        if self.interrupted:
+            work.cancel()
+        is_own = self.lend_app is None  # else the front gets the signal
+        before = signal.signal(signal.SIGINT, stop) if is_own else None
         try:
             with line:
                 yield work
         finally:
-            signal.signal(signal.SIGINT, before)
+            self._work = None
+            if is_own:
+                signal.signal(signal.SIGINT, before)
+
+    def interrupt(self) -> None:
+        """Cancel the work that runs; called from a signal or another thread."""
+        self.interrupted = True
+        if work := self._work:
+            work.cancel()
 
     def show_path(self, path: str, project: str | None = None) -> str:
         """A path of the project as seen from the working directory."""
@@ -175,14 +206,13 @@ class Session:
         sources = opened.tree.sources
         source = next(source for source in sources if path.startswith(source.prefix))
         place = source.root / path.removeprefix(source.prefix)
-        relative = os.path.relpath(place)
+        relative = os.path.relpath(place, self.here)
         climb = os.path.join(*[os.pardir] * (_MAX_PARENTS + 1))  # noqa: PTH118 - a prefix, not a path
         return str(place) if relative.startswith(climb) else relative
 
     def inside(self, path: str) -> str:
         """A path as typed, relative to here or to the project -> relative to the project."""
-        given = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay visible
-        named = Path(os.path.abspath(self.opened.root / path))  # noqa: PTH100
+        given, named = self.at(path), self.at(self.opened.root / path)
         sources = self.opened.tree.sources
         for place in (given, given.parent.resolve() / given.name, named):
             for source in sources:
@@ -201,12 +231,12 @@ class Session:
     def note(self, text: str, style: str = "dim") -> None:
         """Print a remark on the answer, on stderr."""
         if not self.args.quiet:
-            sys.stderr.write(self.err.paint(style, text) + "\n")
+            self.console.stderr.write(self.err.paint(style, text) + "\n")
 
     def show_error(self, error: SondeError) -> None:
         """Print an error and what to do about it: as JSON with --json, else on stderr."""
         if self.args.json:
-            print(json.dumps(error.as_dict(), ensure_ascii=False))
+            self.print_lines([json.dumps(error.as_dict(), ensure_ascii=False)])
             return
         action = error.next_action
         if error.code in _NEED_YES:
@@ -220,29 +250,28 @@ class Session:
             lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")
         if self.args.verbose or "developer message" in action:
             lines.append(paint("dim", f"  {escape_controls(error.developer_message)}"))
-        print("\n".join(lines), file=sys.stderr)
+        self.console.stderr.write("".join(f"{line}\n" for line in lines))
 
     def print_lines(self, lines: Iterable[str]) -> None:
         """Print text for people, on stdout."""
         for line in lines:
-            sys.stdout.write(f"{line}\n")
+            self.console.stdout.write(f"{line}\n")
 
     def page_lines(self, lines: Sequence[str], count: int) -> None:
         """Print text for people; if it is longer than the terminal, in their pager."""
         import shlex
         import shutil
-        import subprocess
 
         rows = 0
         with suppress(OSError, ValueError):
-            rows = os.get_terminal_size(sys.stdout.fileno()).lines if self.out.tty else 0
+            rows = os.get_terminal_size(self.console.stdout.fileno()).lines if self.out.tty else 0
         pager = shlex.split(self.environ.get("PAGER", "less"))
         is_long = rows and count > rows and self.prompt.is_interactive() and not self.args.quiet
         if is_long and pager and shutil.which(pager[0], path=self.environ.get("PATH")):
-            environ = {"LESS": "FRX", **self.environ}
+            options = {"LESS": self.environ.get("LESS", "FRX")}
             text = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
             with suppress(OSError, BrokenPipeError):
-                subprocess.run(pager, input=text, env=environ, check=False)
+                self.console.run(pager, text, options)
                 return
         self.print_lines(lines[len(lines) - count :])
 
@@ -260,7 +289,7 @@ class Session:
     def print_json(self, answer: object) -> None:
         """Print the answer as JSON, on stdout."""
         indent = 2 if self.out.tty else None
-        sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=indent) + "\n")
+        self.console.stdout.write(json.dumps(answer, ensure_ascii=False, indent=indent) + "\n")
 
 
 def ask_root(prompt: Prompt, here: Path) -> Path:

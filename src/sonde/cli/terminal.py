@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, Self, TextIO
+from typing import Any, Literal, Self, TextIO
 
 from sonde.text.formats import format_seconds
 from sonde.text.highlight import TextSpan
@@ -42,12 +41,14 @@ class Screen:
     """None: lines are not cut."""
     links: bool = False
     """Whether paths are links that a click opens."""
+    here: str = ""
+    """The folder that relative paths start from; empty for that of the process."""
 
     def link(self, path: str, shown: str) -> str:
         """The shown text as a link to a file, where the screen takes links."""
         if not self.links:
             return shown
-        return f"\x1b]8;;{Path(path).absolute().as_uri()}\x1b\\{shown}\x1b]8;;\x1b\\"
+        return f"\x1b]8;;{Path(self.here, path).absolute().as_uri()}\x1b\\{shown}\x1b]8;;\x1b\\"
 
     def paint(self, style: str, text: str) -> str:
         """The text in the colour of a style, if colour is on."""
@@ -65,6 +66,35 @@ class Screen:
                 parts += [text[end:start], self.paint(style, text[start:stop])]
                 end = stop
         return "".join([*parts, text[end:]])
+
+
+def run_program(command: list[str], text: bytes | None, environ: Mapping[str, str]) -> int:
+    """Run a program at this terminal until it ends, with a text as its input. Returns its code."""
+    import subprocess
+
+    more: dict[str, Any] = {} if text is None else {"input": text}
+    environ = {**os.environ, **environ}
+    return subprocess.run(command, env=environ, check=False, **more).returncode
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """Where a command line was typed: its streams, environment and folder."""
+
+    stdin: TextIO | None
+    stdout: TextIO
+    stderr: TextIO
+    environ: Mapping[str, str]
+    here: Path | None = None
+    """The working directory, if it is not that of this process."""
+    run: Callable[[list[str], bytes | None, Mapping[str, str]], int] = run_program
+    """Runs a program at its terminal, as `run_program` does."""
+    asks: bool = True
+    """Whether questions can be asked; else a question raises `OwnTerminalNeeded`."""
+
+
+class OwnTerminalNeeded(BaseException):
+    """A question in a process that has no terminal of its own."""
 
 
 def open_screen(stream: TextIO, color: ColorChoice, environ: Mapping[str, str]) -> Screen:
@@ -127,9 +157,12 @@ def _columns(char: str) -> int:
 class Prompt:
     """Puts questions to the person at the terminal: asks on stderr, reads from stdin."""
 
+    def __init__(self, console: Console) -> None:
+        self._source, self._sink, self._asks = console.stdin, console.stderr, console.asks
+
     def is_interactive(self) -> bool:
         """Whether somebody sees a question and can answer it."""
-        return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+        return self._source is not None and self._source.isatty() and self._sink.isatty()
 
     def ask_yes(self, question: str) -> bool:
         """Whether the answer is yes; anything else is no."""
@@ -137,9 +170,11 @@ class Prompt:
 
     def ask_line(self, question: str) -> str:
         """The line typed in answer; empty at end of input."""
-        sys.stderr.write(question)
-        sys.stderr.flush()
-        return sys.stdin.readline().strip()
+        if not self._asks:
+            raise OwnTerminalNeeded(question)
+        self._sink.write(question)
+        self._sink.flush()
+        return self._source.readline().strip() if self._source else ""
 
 
 _BAR_COLUMNS = 24  # leaves room for counts and times in 80 columns
@@ -314,14 +349,12 @@ def edit_command(editor: list[str], path: str, line: int) -> list[str]:
     return [*editor, f"+{line}", path] if name in _PLUS or name == _USUAL[0] else [*editor, path]
 
 
-def open_file(environ: Mapping[str, str], path: str, line: int) -> int | None:
+def open_file(console: Console, path: str, line: int) -> int | None:
     """Run the editor until it ends; returns its exit code, None if there is no editor."""
-    editor = find_editor(environ)
+    editor = find_editor(console.environ)
     if not editor:
         return None
-    import subprocess
-
     try:
-        return subprocess.run(edit_command(editor, path, line), check=False).returncode
+        return console.run(edit_command(editor, path, line), None, {})
     except OSError:
         return None

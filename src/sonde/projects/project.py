@@ -349,10 +349,11 @@ class Projects:
             project.stop_following()
             project.close()
 
-    def close(self) -> None:
-        """Close all."""
-        for root in list(self._open):
-            self.forget(root)
+    def close(self, unused_s: float = float("-inf")) -> None:
+        """Close all, or those unused for this long; they open again on the next use."""
+        for root, project in list(self._open.items()):
+            if project.seconds_idle() > unused_s:
+                self.forget(root)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ Chunking = Literal["syntax", "recursive"]
 StoreName = Literal["sqlite", "lance"]
 Embedding = Literal["auto", "static", "deep", "local", "model", "http", "openai", "none"]
 Watching = Literal["auto", "polling", "off"]
+Daemon = Literal["auto", "on", "off"]
 ToolNames = Literal["portable", "documented", "both"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 TOOLSETS = ("code", "index", "files", "knowledge", "research", "all")
@@ -54,6 +55,8 @@ class Settings:
     file_roots: tuple[str, ...] = ()
     assume_yes: bool = False
     auto_index: bool = False
+    daemon: Daemon = "auto"
+    daemon_idle: int = 300  # in seconds
     editor: str = "vscode"
     log_level: LogLevel = "warning"
     host: str = "127.0.0.1"
@@ -244,6 +247,12 @@ RULES: dict[str, Rule] = {
     "auto_index": _flag("autoIndex",
         "If true, the project that a server is started in is indexed without asking, unless it is "
         "very large. Default: false."),
+    "daemon": _choice("daemon", Daemon,
+        "Whether one background process serves your agents and quick commands: 'auto' (where the "
+        "system can), 'on' (also under `python -m`), or 'off'. Only in the environment and your "
+        "own config.json. Default: 'auto'."),
+    "daemon_idle": _number("daemonIdle",
+        "Seconds after the last connection at which the background process ends. Default: 300."),
     "editor": _text("editor", "an editor, 'none', or an address with {path}",
         r"vscode|cursor|jetbrains|zed|none|[a-z][a-z0-9+.-]{1,30}:[^\s{}]*(\{(path|line)\}[^\s{}]*){1,2}",
         "Editor that the page of a file opens: 'vscode', 'cursor', 'jetbrains', 'zed', 'none', or "

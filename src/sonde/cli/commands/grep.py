@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
+from typing import TextIO
 
 from sonde.cli.arguments import Arguments
 from sonde.cli.grep.files import (
@@ -36,7 +35,7 @@ def run_grep(session: Session) -> int:
     args = session.args
     patterns = _read_patterns(session)
     reads_stdin = args.paths == ["-"] or (
-        not (args.paths or args.files or args.project) and _has_input()
+        not (args.paths or args.files or args.project) and _has_input(session)
     )
     if args.files:
         return _list_files(session)
@@ -50,13 +49,13 @@ def run_grep(session: Session) -> int:
         dot_all=args.multiline_dotall,
     )
     form = _read_form(session, expression, reads_stdin=reads_stdin)
-    printer = Printer(form, session.out, sys.stdout.buffer)
+    printer = Printer(form, session.out, session.console.stdout.buffer)
     if reads_stdin:
-        any_found = _search_stdin(printer, expression, form)
+        any_found = _search_stdin(session, printer, expression, form)
         return _finish(session, printer, form, Selection(), any_found=any_found)
     with session.working() as work:
         chosen = choose_searched(_look_around(session), work.check)
-        sys.stdout.flush()
+        session.console.stdout.flush()
         any_found = False
         narrow = None if form.invert or form.mode == "without" else expression.needs
         for found, text in _read(chosen, narrow, work):
@@ -73,7 +72,7 @@ def run_grep(session: Session) -> int:
 def _look_around(session: Session) -> Surroundings:
     project = session.open_anywhere()
     home = session.settings.home
-    return Surroundings(session.args, home, project, session.inside, session.show_path)
+    return Surroundings(session.args, home, project, session.inside, session.show_path, session.at)
 
 
 def _finish(
@@ -82,8 +81,8 @@ def _finish(
     if form.mode == "json":
         printer.print_summary()
     elif session.args.stats:
-        sys.stdout.buffer.write(("\n".join(printer.totals.render()) + "\n").encode())
-    sys.stdout.buffer.flush()
+        session.console.stdout.buffer.write(("\n".join(printer.totals.render()) + "\n").encode())
+    session.console.stdout.buffer.flush()
     _note(session, chosen)
     if chosen.errors:
         return FAILED
@@ -105,7 +104,7 @@ def _note(session: Session, chosen: Selection) -> None:
 
 def _list_files(session: Session) -> int:
     """`--files`: the names of the files that would be searched."""
-    printer = Printer(Form(), session.out, sys.stdout.buffer)
+    printer = Printer(Form(), session.out, session.console.stdout.buffer)
     if session.args.paths == ["-"]:
         printer.print_path(_STDIN)
         return FOUND
@@ -113,7 +112,7 @@ def _list_files(session: Session) -> int:
         chosen = choose_searched(_look_around(session), work.check)
     for found in chosen.files:
         printer.print_path(found.shown)
-    sys.stdout.buffer.flush()
+    session.console.stdout.buffer.flush()
     _note(session, chosen)
     return FAILED if chosen.errors else FOUND if chosen.files else NOTHING
 
@@ -145,13 +144,15 @@ def _read(
                 chosen.take_refusal(found.shown, text)
 
 
-def _search_stdin(printer: Printer, expression: Expression, form: Form) -> bool:
+def _search_stdin(session: Session, printer: Printer, expression: Expression, form: Form) -> bool:
     """Search what is piped in; lines are printed as they come where none depends on another."""
     depends = form.context or form.most or form.heading or expression.breaks
     by_line = form.mode == "lines" and not depends
     number, rest, any_found = 1, b"", False
+    source = session.console.stdin
+    assert source  # `_has_input`, or - was named
     while True:
-        part = os.read(sys.stdin.fileno(), _PIPE_BYTES) if by_line else sys.stdin.buffer.read()
+        part = _read_some(source) if by_line else source.buffer.read()
         data = rest + part
         end = data.rfind(b"\n") + 1 if part and by_line else len(data)
         data, rest = data[:end], data[end:]
@@ -159,19 +160,26 @@ def _search_stdin(printer: Printer, expression: Expression, form: Form) -> bool:
         lines = [replace(line, number=line.number + number - 1) for line in lines]
         if lines or not by_line:
             any_found |= printer.print_file(_STDIN, data, lines, expression)
-            sys.stdout.buffer.flush()
+            session.console.stdout.buffer.flush()
         number += data.count(b"\n")
         printer.totals.count_searched(len(data), first=not printer.totals.searched)
         if not part or not by_line:
             return any_found
 
 
-def _has_input() -> bool:
+def _read_some(source: TextIO) -> bytes:
+    """What has come in by now; waits for the first byte, and is empty at the end."""
+    read: Callable[[int], bytes] = source.buffer.read1  # type: ignore[attr-defined]
+    return read(_PIPE_BYTES)
+
+
+def _has_input(session: Session) -> bool:
     """Whether something is piped in: a file, a pipe or a socket, as rg decides it."""
-    if sys.stdin is None:
+    source = session.console.stdin
+    if source is None:
         return False
     try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
+        mode = os.fstat(source.fileno()).st_mode
     except (OSError, ValueError):
         return False
     return stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
@@ -183,7 +191,9 @@ def _read_patterns(session: Session) -> tuple[str, ...]:
     patterns = list(args.regexp or ())
     for name in args.file or ():
         try:
-            data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+            source = session.console.stdin
+            piped = name == "-" and source
+            data = piped.buffer.read() if piped else session.at(name).read_bytes()
             patterns += data.decode("utf-8").removesuffix("\n").split("\n") if data else []
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
@@ -226,7 +236,7 @@ def _read_form(session: Session, expression: Expression, *, reads_stdin: bool) -
     args, tty = session.args, session.out.tty
     around = args.context or 0
     mode = "matches" if args.mode == "count" and args.only_matching else args.mode or "lines"
-    one = reads_stdin or (len(args.paths) == 1 and Path(args.paths[0]).is_file())
+    one = reads_stdin or (len(args.paths) == 1 and session.at(args.paths[0]).is_file())
     shown = not one or args.vimgrep if args.with_filename is None else args.with_filename
     numbers = args.line_number
     if numbers is None:

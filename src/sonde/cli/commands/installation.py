@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sonde.cli.commands.daemon import describe_background
 from sonde.cli.parse import FAILED, FOUND
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, display_width, escape_controls
@@ -147,6 +148,7 @@ def check_everything(session: Session) -> Iterator[Check]:
     try:
         yield _check_home(session.settings.home)
         yield Check("logs", str(session.settings.home / "logs" / LOG_FILE))
+        yield Check("background process", describe_background(session))
         yield from _check_models(session)
         yield _check_project(session)
         if session.is_inside_project():

@@ -75,7 +75,7 @@ def run_picker(session: Session) -> int:
     if chosen is None:
         return NOTHING
     path = picker.locate(chosen)
-    code = open_file(session.environ, path, chosen.line)
+    code = open_file(session.console, path, chosen.line)
     if code is None:
         session.print_lines([f"{path}:{chosen.line}"])
         session.note("set EDITOR to open it there")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,7 +51,7 @@ def run_search(session: Session) -> int:
         return _open_first(session, results[0])
     if args.json_lines:
         for row in results:
-            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+            session.console.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
     elif args.json:
         session.print_json(answer)
     else:
@@ -109,7 +108,7 @@ def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: st
 
 def _open_first(session: Session, row: HitRow) -> int:
     path = session.show_path(row["path"], row.get("project"))
-    code = open_file(session.environ, path, row["startLine"])
+    code = open_file(session.console, path, row["startLine"])
     if code is None:
         session.print_lines([f"{path}:{row['startLine']}"])
         session.note("set EDITOR to open it there")
@@ -139,7 +138,7 @@ def _search_lines(session: Session, pattern: str) -> int:
             session.print_json(answer)
             return FOUND if answer["matches"] else NOTHING
         form = Form(heading=session.out.tty, full=args.full)
-        printer = Printer(form, session.out, sys.stdout.buffer)
+        printer = Printer(form, session.out, session.console.stdout.buffer)
         scan = LineScan(pattern, paths=paths)
         for text, _ in scan_project(session.opened, scan, work, max_count=1, spans=False):
             lines = pick_lines(scan.compile(), text.data, form, work.check)
@@ -148,7 +147,7 @@ def _search_lines(session: Session, pattern: str) -> int:
             if printer.totals.lines >= limit:
                 session.note("more lines may match; see them with --limit N", "warn")
                 break
-    sys.stdout.buffer.flush()
+    session.console.stdout.buffer.flush()
     return FOUND if printer.totals.lines else NOTHING
 
 

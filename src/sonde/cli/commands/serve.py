@@ -43,7 +43,8 @@ def run_mcp(session: Session) -> int:
             "sonde speaks MCP here, on stdin and stdout, to the agent that starts it; "
             "`sonde setup` tells your agents to. Ctrl-C ends it."
         )
-    serve_stdio(open_app, lambda: _make_listing(own), _begin, early)
+    serve = session.serve_client or serve_stdio
+    serve(open_app, lambda: _make_listing(own), _begin, early)
     return FOUND
 
 
@@ -157,7 +158,8 @@ def _read_settings(session: Session, **given: Any) -> tuple[Settings, Settings]:
         **given,
     )
     own = apply_project_config(settings, find_config(settings.home, _find_start(session)))
-    open_logs(own.home, own.log_level)
+    if session.lend_app is None:
+        open_logs(own.home, own.log_level)
     for warning in settings.warnings:
         log.warning("%s", warning)
     return settings, own
@@ -183,7 +185,7 @@ def _find_start(session: Session) -> Path:
     named = session.args.project or "."
     if named.startswith("${"):  # a variable that the agent had no folder to substitute for
         named = "."
-    return Path(named).expanduser().absolute()
+    return session.here / Path(named).expanduser()
 
 
 def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
@@ -192,7 +194,8 @@ def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
     def open_app() -> App:
         from sonde.wiring import build_app
 
-        app = build_app(settings, start=start, stays=True)
+        lend = session.lend_app
+        app = lend(settings, start) if lend else build_app(settings, start=start, stays=True)
         if app.workspace.auto_index:
             from sonde.projects.index import index_at_start
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sonde.agents.machine import Machine, Scope, find_launch
 from sonde.agents.steps import Step, plan_steps, write_step
+from sonde.cli.commands.daemon import stop_processes
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
@@ -50,6 +51,7 @@ def run_uninstall(session: Session) -> int:
         session.print_answer(answer, ()) if args.json else None
         return FOUND if rows else NOTHING
     _confirm(session, len(rows))
+    stop_processes(session)
     failed = [*_remove_entries(steps, home / "backups")]
     with ExitStack() as stack:
         # a process that serves an index would write it again

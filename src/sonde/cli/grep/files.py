@@ -6,7 +6,6 @@ have searched is counted, so that the command can say so; `-u` searches it. Secr
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -88,6 +87,8 @@ class Surroundings:
     inside: Callable[[str], str]
     """From a path as typed to one of the project."""
     show_path: Callable[[str], str]
+    at: Callable[[str], Path]
+    """From a path as typed to an absolute one."""
 
 
 class Names:
@@ -174,8 +175,8 @@ def choose_searched(here: Surroundings, check: Callable[[], None]) -> Selection:
     order = args.sortr or args.sort or "path"
     keys: dict[str, Callable[[SearchedFile], object]] = {
         "modified": lambda found: found.entry.mtime_ns,
-        "accessed": lambda found: os.stat(found.shown).st_atime_ns,  # noqa: PTH116 - no Path per file
-        "created": lambda found: os.stat(found.shown).st_ctime_ns,  # noqa: PTH116
+        "accessed": lambda found: here.at(found.shown).stat().st_atime_ns,
+        "created": lambda found: here.at(found.shown).stat().st_ctime_ns,
     }
     if order in keys:
         chosen.files.sort(key=keys[order])  # type: ignore[arg-type]
@@ -217,7 +218,7 @@ def _open_place(here: Surroundings, tree: Tree, project: Project, path: str) -> 
 
 def _open_elsewhere(here: Surroundings, tree: Tree, path: str) -> SearchPlace:
     """A place that is named, although it is in no project or the project leaves it out."""
-    given = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay visible
+    given = here.at(path)
     is_file = given.is_file()
     if denial := find_denied(given.as_posix() + "/" * (not is_file), secrets_only=True):
         raise InvalidRequest(

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sonde.mcp.stdio.early import Front, Inbox, claim_wire
+from sonde.mcp.stdio.early import Front, Inbox, Wire, claim_wire
 
 if TYPE_CHECKING:
     from sonde.mcp.calls import Closable
@@ -47,44 +47,64 @@ def serve_stdio(
     logging.basicConfig(stream=sys.stderr)
     # a supervisor's way to say Ctrl-C
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    made = None if early else make_listing()
-    shown = early or made
-    assert shown is not None
-    inbox = Inbox(Front(shown), wire)
-    threading.Thread(target=inbox.fill, name="sonde-stdin", daemon=True).start()
-
-    import anyio
-
-    from sonde.mcp.calls import Calls, LazyApp
-    from sonde.mcp.server import LEAVE_S, begin_soon, build_server, end_if_busy, run_server
-
-    calls, app = Calls(), LazyApp(open_app)
-    ending = threading.Event()
+    client = Client(wire, make_listing, early)
     if sys.platform != "win32" and parent > 1:
         # on Windows children do not inherit the pipe, so it closes with the parent
-        watch = (parent, inbox, ending)
+        watch = (parent, client)
         threading.Thread(target=_end_with_parent, args=watch, daemon=True).start()
-    if begin:
-        begin_soon(begin, app, ending)
-    try:
-        anyio.run(run_server, build_server(made or make_listing(), app, calls), inbox, wire)
-    except KeyboardInterrupt:
-        _log.info("interrupted")
-    ending.set()
-    stopped = calls.stop(STOP_S)
-    if stopped:
-        app.close()
-    wire.close()
+    stopped = client.serve(open_app, begin)
+
+    from sonde.mcp.server import LEAVE_S, end_if_busy
+
     end_if_busy(LEAVE_S if stopped else 0.0)
 
 
-def _end_with_parent(parent: int, inbox: Inbox, ending: threading.Event) -> None:
+class Client:
+    """One client on a pipe or socket; its opening requests are answered from construction on."""
+
+    def __init__(
+        self, wire: Wire, make_listing: Callable[[], Listing], early: Manifest | None = None
+    ) -> None:
+        self._wire, self._make_listing = wire, make_listing
+        self._made = None if early else make_listing()
+        shown = early or self._made
+        assert shown is not None
+        self.inbox = Inbox(Front(shown), wire)
+        self.ending = threading.Event()
+        threading.Thread(target=self.inbox.fill, name="sonde-stdin", daemon=True).start()
+
+    def serve(
+        self, open_app: Callable[[], Closable], begin: Callable[[Closable], None] | None = None
+    ) -> bool:
+        """Serve until the client closes its end. Returns whether all its calls have stopped."""
+        import anyio
+
+        from sonde.mcp.calls import Calls, LazyApp
+        from sonde.mcp.server import begin_soon, build_server, run_server
+
+        calls, app = Calls(), LazyApp(open_app)
+        if begin:
+            begin_soon(begin, app, self.ending)
+        listing = self._made or self._make_listing()
+        try:
+            anyio.run(run_server, build_server(listing, app, calls), self.inbox, self._wire)
+        except KeyboardInterrupt:
+            _log.info("interrupted")
+        self.ending.set()
+        stopped = calls.stop(STOP_S)
+        if stopped:
+            app.close()
+        self._wire.close()
+        return stopped
+
+
+def _end_with_parent(parent: int, client: Client) -> None:
     """Wait until the parent is gone, then end as if stdin had closed."""
-    while not ending.wait(PARENT_POLL_S):
+    while not client.ending.wait(PARENT_POLL_S):
         if os.getppid() != parent:
             _log.info("the parent process is gone")
-            inbox.end()
-            ending.wait(STOP_S)
+            client.inbox.end()
+            client.ending.wait(STOP_S)
             # no client is left to answer; stores survive a crash at any point
             time.sleep(STOP_S)
             os._exit(0)
