@@ -61,9 +61,7 @@ class SharedIndex:
 
         Raises `SharedIndexMissing`, `SharedIndexUnreachable`, `SharedIndexRefused`, `IndexTooNew`.
         """
-        tables = SharedTables(url)
-        tables.require_format(create=create)
-        return cls(tables)
+        return cls(SharedTables(url, create=create))
 
     def repositories(self) -> list[SharedRepository]:
         """Every repository with its branches, by name."""

@@ -42,7 +42,6 @@ _MIN_THREADS = 4  # of Lance, which else has one for each core: reads wait for t
 _OPTIONS = {
     "connect_timeout": "5s",
     "timeout": "60s",  # of one request: a block of some MB over a slow line
-    "client_max_retries": "5",  # with pauses that double: one failure in twenty is never seen
     "client_retry_timeout": "20",  # in seconds; longer means that it is down
 }
 """How patient the client of an object store is."""
@@ -73,7 +72,7 @@ def name_place(url: str) -> str:
 class SharedTables:
     """The tables at one address, each opened on first use."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, create: bool = False) -> None:
         os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of queries without a score
         os.environ.setdefault("LANCE_CPU_THREADS", str(max(_MIN_THREADS, os.cpu_count() or 1)))
         try:
@@ -83,18 +82,18 @@ class SharedTables:
         self.url = url
         place = name_place(url)
         self._remote = "://" in place
-        options = _OPTIONS if self._remote else None
-        if not self._remote and not Path(place).is_dir():
-            self._require_parent(Path(place))
+        if not self._remote and not (Path(place).parent if create else Path(place)).is_dir():
+            raise SharedIndexMissing(f"{place} is no folder", url=url)
         with self.translating():
-            self._database = lancedb.connect(
-                place, read_consistency_interval=timedelta(0), storage_options=options
-            )
+            # the first look is impatient: without the network, the answer comes at once
+            for retries in ("2", "6") if self._remote else ("0",):
+                self._database = lancedb.connect(
+                    place,
+                    read_consistency_interval=timedelta(0),
+                    storage_options={**_OPTIONS, "client_max_retries": retries},
+                )
         self._opened: dict[str, Any] = {}
-
-    def _require_parent(self, place: Path) -> None:
-        if not place.parent.is_dir():
-            raise SharedIndexMissing(f"{place.parent} is no folder", url=self.url)
+        self._require_format(create=create)
 
     @contextlib.contextmanager
     def translating(self) -> Iterator[None]:
@@ -123,7 +122,7 @@ class SharedTables:
                 if not token:
                     return set(names)
 
-    def require_format(self, *, create: bool) -> None:
+    def _require_format(self, *, create: bool) -> None:
         """Raise unless there is an index that this version can read; with `create`, make one."""
         names = self.list_names()
         formats = {int(name[7:]) for name in names if re.fullmatch(r"format_\d{1,9}", name)}
