@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -125,11 +125,10 @@ def push_project(
             snapshot, written = _seal(shared, folder, before, work)
         else:
             snapshot, written = before, 0
-    row = {
-        "repository": name, "commit": head.commit, "pushed_ms": clock_ms(), "recipe": recipe,
-        "models": "\n".join(done.models), "files": len(done.files), "chunks": done.deep[1],
-        "manifest": pack_manifest(done.files), "snapshot": snapshot.pack(),
-    }  # fmt: skip
+    row = (
+        name, head.commit, clock_ms(), recipe, "\n".join(done.models), len(done.files),
+        done.deep[1], pack_manifest(done.files), snapshot.pack(),
+    )  # fmt: skip
     shared.tables.put("commits", ("repository", "commit"), row)
     moved, note = _move_branch(shared, project.root, name, branch or head.branch, head)
     note = "; ".join(filter(None, (note, tend_tables(shared, work))))
@@ -268,9 +267,6 @@ def _move_branch(
     now = known.heads.get(branch) if known else None
     if now and now.commit != head.commit and is_ancestor(root, head.commit, now.commit):
         return "", f"{branch} was not moved: it is at a later commit, {now.commit[:12]}"
-    row: Mapping[str, object] = {
-        "repository": repository, "branch": branch, "commit": head.commit,
-        "pushed_ms": clock_ms(), "is_default": branch == head.default_branch,
-    }  # fmt: skip
+    row = (repository, branch, head.commit, clock_ms(), branch == head.default_branch)
     shared.tables.put("refs", ("repository", "branch"), row)
     return branch, ""

@@ -135,7 +135,7 @@ def _write_pack(
     held: dict[str, bytes] = {}
 
     def flush() -> None:
-        tables.add(name, {"digest": list(held), "data": list(held.values())})
+        tables.add(name, list(held.items()))
         work.report(Progress("pushing", total - len(left), total))
         held.clear()
 
