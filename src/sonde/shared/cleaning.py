@@ -15,7 +15,7 @@ from sonde.runtime.work import Work
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import name_rows, unpack_manifest
 from sonde.shared.snapshot import Snapshot
-from sonde.shared.tables import SCHEMAS, SharedTables, clock_ms, list_conditions, quote_text
+from sonde.shared.tables import SCHEMAS, SharedTables, clock_ms, quote_text, split_among
 
 KEPT = timedelta(days=30)  # a commit that is no longer the head of a branch
 _GRACE = timedelta(days=1)  # a row that nothing names: longer than any push, or reader, takes
@@ -91,7 +91,7 @@ def clean_if_due(shared: SharedIndex, work: Work) -> None:
 def _sweep(tables: SharedTables, name: str, key: str, needed: set[str], cut: int) -> int:
     """Remove old rows that nothing needs; the condition is looked at again when it commits."""
     gone = sorted(tables.read_column(name, key, f"seen_ms < {cut}") - needed)
-    for condition in list_conditions(key, gone):
+    for condition in split_among(key, gone):
         tables.change(name, _delete(f"{condition} AND seen_ms < {cut}"))
     return len(gone)
 

@@ -218,7 +218,7 @@ class SharedTables:
         self, name: str, columns: Sequence[str], key: str, values: Iterable[str]
     ) -> Iterator[Any]:
         """The rows whose key is one of these values, as record batches."""
-        for condition in list_conditions(key, values):
+        for condition in split_among(key, values):
             yield from self.read(name, columns, condition)
 
     def read_column(self, name: str, key: str, where: str = "") -> set[str]:
@@ -230,12 +230,12 @@ class SharedTables:
         wanted = set(values)
         if len(wanted) > _AMONG:  # reading one short column is faster than many conditions
             return wanted & self.read_column(name, key)
-        conditions = list_conditions(key, wanted)
+        conditions = split_among(key, wanted)
         return {found for where in conditions for found in self.read_column(name, key, where)}
 
     def touch(self, name: str, key: str, values: Iterable[str], now_ms: int) -> None:
         """Mark rows as needed now, so that they are not cleaned away before they are named."""
-        for where in list_conditions(key, values):
+        for where in split_among(key, values):
             self.change(name, partial(_mark, where, now_ms))
 
     def optimize(self, name: str, *, kept: timedelta) -> None:
@@ -271,7 +271,7 @@ def _mark(where: str, now_ms: int, table: Any) -> None:
     table.update(where=where, values={"seen_ms": now_ms})
 
 
-def list_conditions(key: str, values: Iterable[str]) -> Iterator[str]:
+def split_among(key: str, values: Iterable[str]) -> Iterator[str]:
     """Conditions that a column holds one of these texts, each of a length that can be parsed."""
     wanted = list(values)
     for start in range(0, len(wanted), _AMONG):
