@@ -54,7 +54,7 @@ _NO_BUCKET = re.compile(r"nosuchbucket|bucket not found|container ?not ?found", 
 _FULL = re.compile(r"no space left|os error 28", re.IGNORECASE)
 _ATTEMPTS = 8  # of a change that meets another one: each of them sees the table as it is then
 _AMONG = 1_000  # values in one condition: longer ones are slow to parse
-LEAST_ROWS = {"key": 1_000, "words": 1_000, "vector": 20_000}
+LEAST_ROWS = {"key": 1_000, "words": 200, "vector": 20_000}
 """With fewer rows, reading all of them is as fast as an index of that kind."""
 
 
