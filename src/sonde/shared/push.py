@@ -7,10 +7,11 @@ branch: a push that is killed leaves rows that nothing names, which the next one
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -67,7 +68,13 @@ class PushReport:
 
     def as_dict(self) -> dict[str, object]:
         """The report as JSON."""
-        return asdict(self) | {"seconds": round(self.seconds, 2)}
+        facts = asdict(self) | {"seconds": round(self.seconds, 2)}
+        return _spell_keys(facts | {"added": _spell_keys(facts["added"])})
+
+
+def _spell_keys(facts: Mapping[str, object]) -> dict[str, object]:
+    """As other answers spell them: `left_out` is `leftOut`."""
+    return {re.sub("_(.)", lambda m: m[1].upper(), name): value for name, value in facts.items()}
 
 
 class _RecordedStore:
