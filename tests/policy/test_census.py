@@ -17,7 +17,7 @@ from sonde.errors import FileMissing
 from sonde.policy.admit import Rules, Source
 from sonde.policy.census import Census
 from sonde.policy.walk import walk_files
-from sonde.types import ListedFile
+from sonde.types import ListedFile, Skipped
 
 RULES = Rules(max_file_bytes=50, max_depth=3, exclude=("*.out",))
 NAMES = ("a", "b", "c.py", "d.txt", "e.out", ".env", ".gitignore", "node_modules", "x.png")
@@ -63,6 +63,10 @@ def walk(root: Path) -> dict[str, ListedFile]:
     return {found.path: found for found in walk_files(root, RULES) if isinstance(found, ListedFile)}
 
 
+def skip(root: Path) -> set[Skipped]:
+    return {found for found in walk_files(root, RULES) if isinstance(found, Skipped)}
+
+
 def act(root: Path, what: str, path: str, other: str) -> None:
     place = root / path
     try:
@@ -96,6 +100,7 @@ def test_a_look_finds_what_a_walk_finds(
         act(root, what, path, other)
         if what == "look":
             assert dict(census.look()) == walk(root)
+            assert set(census.list_skipped()) == skip(root)
 
 
 def tell(place: Path) -> tuple[int, ...]:
@@ -123,6 +128,7 @@ def test_a_look_trusts_the_times_of_folders_that_have_come_to_rest(
                 seen[place] = tell(place)
         if what == "look":
             assert dict(census.look()) == walk(root)
+            assert set(census.list_skipped()) == skip(root)
 
 
 def test_nothing_is_listed_again_when_nothing_changed(tmp_path: Path) -> None:
@@ -197,3 +203,4 @@ def test_a_look_at_what_was_noted_finds_what_a_walk_finds(
         assert dict(census.look()) == walk(root)
         act(root, what, path, other)
     assert dict(census.look()) == walk(root)
+    assert set(census.list_skipped()) == skip(root)

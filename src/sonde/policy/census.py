@@ -12,17 +12,27 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TypeVar
 
 from sonde.policy.admit import Source, compile_rules
 from sonde.policy.folder_events import FolderEvents, open_events
 from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
 from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope
-from sonde.policy.roots import Folder, open_folder
-from sonde.policy.walk import is_second_spelling, judge_file, judge_name, open_folder_scope
+from sonde.policy.roots import Folder, open_folder, skip_unreadable
+from sonde.policy.walk import (
+    is_second_spelling,
+    judge_file,
+    judge_name,
+    name_entry_kind,
+    open_folder_scope,
+)
 from sonde.text.globs import compose
-from sonde.types import ListedFile
+from sonde.types import ListedFile, Skipped
+
+F = TypeVar("F")
 
 _SETTLE_NS = 2_000_000_000
 """A folder that changed less than this ago may change again without a new time: file systems
@@ -48,9 +58,15 @@ class _Known:
     files: dict[str, _Stamp] = field(default_factory=dict)
     """Path -> stamp; includes files that are too large, which may shrink."""
     folders: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Files and folders in it whose names are not admitted."""
     inode: int = 0
     watched: bool = False
     """Whether every change in it is noted."""
+
+    def list_names(self) -> Iterator[str]:
+        """Everything in it."""
+        return chain(self.files, self.refused, (path[:-1] for path in self.folders))
 
 
 class Census:
@@ -75,20 +91,27 @@ class Census:
         with self._guard:
             changed = [count.look() for count in self._counts]
             if any(changed) or not self.version:
-                self._entries = self._merge()
+                named = self._merge([each.entries for each in self._counts])
+                self._entries = {
+                    path: each if each.path == path else each._replace(path=path)
+                    for path, each in sorted(named)
+                }
                 self.version += 1
             return self._entries
 
-    def _merge(self) -> dict[str, ListedFile]:
-        merged: dict[str, ListedFile] = {}
-        for prefix, count in zip(self._prefixes, self._counts, strict=True):
+    def list_skipped(self) -> list[Skipped]:
+        """What the last look left out, a folder with everything in it as one."""
+        with self._guard:
+            named = self._merge([each.skipped for each in self._counts])
+            return [replace(each, path=path) for path, each in named]
+
+    def _merge(self, counts: Sequence[Mapping[str, F]]) -> Iterator[tuple[str, F]]:
+        for prefix, found in zip(self._prefixes, counts, strict=True):
             # files below a nested root come from that root, once
             nested = tuple(p for p in self._prefixes if p != prefix and p.startswith(prefix))
-            for path, entry in count.entries.items():
-                named = prefix + path
-                if not (nested and named.startswith(nested)):
-                    merged[named] = entry._replace(path=named) if prefix else entry
-        return dict(sorted(merged.items()))
+            for path, each in found.items():
+                if not (nested and (prefix + path).startswith(nested)):
+                    yield prefix + path, each
 
 
 class _Count:
@@ -109,6 +132,7 @@ class _Count:
         self._linked: set[str] = set()
         """Files with several names: what happens under another one is noted there."""
         self.entries: dict[str, ListedFile] = {}
+        self.skipped: dict[str, Skipped] = {}
 
     def look(self) -> bool:
         """Update `entries`; whether anything changed."""
@@ -116,7 +140,8 @@ class _Count:
         base = f"{self._root.resolve()}{os.sep}"
         if base != self._base:
             # the root, the one place where a link is followed, leads elsewhere now: start over
-            self._base, self._known, self.entries, changed = base, {"": _Known("")}, {}, True
+            self._base, self._known, changed = base, {"": _Known("")}, True
+            self.entries, self.skipped = {}, {}
             self._events = self._whole_at = None
         touched, whole_at = self._take_touched(now), self._whole_at
         self._whole_at = None  # should this look fail, the next one begins again
@@ -160,8 +185,8 @@ class _Count:
                     try:
                         with open_folder(self._root, path.split("/")[:-1]) as folder:
                             moved = self._list(known, folder)
-                    except OSError:
-                        moved = self._leave(known)
+                    except OSError as error:
+                        moved = self._leave(known, error)
                 changed = changed or moved
             # another folder of this name: what is noted of those in it was noted elsewhere
             waiting += known.folders if below or known.inode != inode else ()
@@ -202,15 +227,25 @@ class _Count:
         if facts.st_nlink > 1:
             self._linked.add(path)
         verdict = judge_file(path, facts, self._gate)
-        if isinstance(verdict, ListedFile) and stat.S_ISREG(facts.st_mode):
+        if not stat.S_ISREG(facts.st_mode):
+            verdict = Skipped(path, "special")
+        self._drop((path,))
+        if isinstance(verdict, ListedFile):
             self.entries[path] = verdict
         else:
-            self.entries.pop(path, None)
+            self.skipped[path] = verdict
 
-    def _leave(self, known: _Known) -> bool:
+    def _drop(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.entries.pop(path, None)
+            self.skipped.pop(path, None)
+
+    def _leave(self, known: _Known, error: OSError) -> bool:
         """Treat a folder that cannot be read as empty; whether it had files."""
         had = self._known.get(known.path) is known and self._forget(known.path)
         known.stamp, known.files, known.folders, known.watched = None, {}, (), False
+        known.refused = ()
+        self.skipped[known.path[:-1]] = skip_unreadable(known.path[:-1], error)
         self._known[known.path] = known
         return had
 
@@ -219,7 +254,8 @@ class _Count:
         self._listed.add(known.path)
         if self._events:  # before it is listed, so that nothing in between is missed
             known.watched = self._events.watch(known.path, self._base + known.path)
-        before = {path: self.entries.pop(path, None) for path in known.files}
+        before = {path: self.entries.get(path) for path in known.files}
+        self._drop((known.path[:-1], *known.list_names()))
         children = set(known.folders)
         began = time.time_ns()
         stamp = _stamp_folder(folder.look_at("."))
@@ -235,8 +271,8 @@ class _Count:
                 name = folder.spell(child.path.split("/")[-2])
                 with folder.enter(name, same_system=True) as inner:
                     changed = self._list(child, inner) or changed
-            except OSError:
-                changed = self._leave(child) or changed
+            except OSError as error:
+                changed = self._leave(child, error) or changed
         return changed
 
     def _read(self, known: _Known, folder: Folder) -> list[_Known]:
@@ -251,24 +287,25 @@ class _Count:
             known.scope = open_folder_scope(
                 known.above, known.path[:-1], self._rules, folder, known.git
             )
-        known.files, folders = {}, []
+        known.files, folders, refused = {}, [], []
         for entry in entries:
             path = known.path + compose(entry.name)
             try:
                 if is_second_spelling(folder, entry):
                     continue
-                if entry.is_dir(follow_symlinks=False):
-                    if judge_name(path, entry.name, "folder", self._gate, known.scope) is None:
-                        folders.append(f"{path}/")
-                    continue
-                kind = "file" if entry.is_file(follow_symlinks=False) else "special"
-                if judge_name(path, entry.name, kind, self._gate, known.scope) is None:
+                kind = name_entry_kind(entry)
+                if verdict := judge_name(path, entry.name, kind, self._gate, known.scope):
+                    self.skipped[path] = verdict
+                    refused.append(path)
+                elif kind == "folder":
+                    folders.append(f"{path}/")
+                else:
                     facts = entry.stat(follow_symlinks=False)
                     known.files[path] = _stamp_file(facts)
                     self._judge(path, facts)
             except OSError:
                 continue
-        known.folders = tuple(folders)
+        known.folders, known.refused = tuple(folders), tuple(refused)
         changed = []
         for path in folders:
             child = self._known.get(path)
@@ -285,8 +322,7 @@ class _Count:
         known = self._known.pop(path, None)
         if known is None:
             return False
-        for file in known.files:
-            self.entries.pop(file, None)
+        self._drop(known.list_names())
         had = bool(known.files)
         for folder in known.folders:
             had = self._forget(folder) or had

@@ -196,19 +196,24 @@ def _judge_entry(
     entry: os.DirEntry[str], path: str, gate: Gate, scope: Scope | None
 ) -> ListedFile | Skipped | None:
     """The verdict on an entry; None for a folder to walk."""
-    if entry.is_dir(follow_symlinks=False):
-        return judge_name(path, entry.name, "folder", gate, scope)
-    kind = "file"
-    if not entry.is_file(follow_symlinks=False):
-        kind = "symlink" if entry.is_symlink() else "special"
+    kind = name_entry_kind(entry)
     found = judge_name(path, entry.name, kind, gate, scope)
-    if found is not None:
+    if found is not None or kind == "folder":
         return found
     try:
         facts = entry.stat(follow_symlinks=False)
     except OSError as error:
         return skip_unreadable(path, error)
     return judge_file(path, facts, gate)
+
+
+def name_entry_kind(entry: os.DirEntry[str]) -> str:
+    """file, folder, symlink or special."""
+    if entry.is_file(follow_symlinks=False):
+        return "file"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "symlink" if entry.is_symlink() else "special"
 
 
 def judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None) -> Skipped | None:

@@ -4,11 +4,12 @@ hits cut to the lines that answer."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from sonde.errors import CatalogError, FileMissing, OutsideRoots, PermissionDenied
 from sonde.indexing.sources import Tree, TreeReader
@@ -54,6 +55,11 @@ class LineScan:
         )
 
 
+class _Scanned(NamedTuple):
+    entry: ListedFile
+    trusted: bool
+
+
 def scan_project(
     project: Project,
     scan: LineScan,
@@ -71,14 +77,13 @@ def scan_project(
     for pattern in (*scan.include, *scan.exclude):
         filter_paths((), include=(pattern,))  # refuse a wrong glob even if no file is read
     sight = _look(project, scan)
-    chosen, trusted, stores = _choose_files(project, sight, expression.needs)
-    wanted = (sight.entries[path] for path in narrow_scope(scan, chosen))
+    chosen, trusted, stores = choose_files(project, sight, expression.needs)
+    entries = sight.entries
+    files = (_Scanned(entries[path], path in trusted) for path in narrow_scope(scan, chosen))
     with open_reader(project.tree) as reader:
-        for entry in sift_files(wanted, trusted, stores, expression.find_among):
+        for entry, known in sift_files(files, stores, expression.find_among):
             work.check()
-            path = entry.path
-            vouched = entry.stamp if path in trusted else None
-            text = reader.read_utf8(path, vouched=vouched)
+            text = reader.read_utf8(entry.path, vouched=entry.stamp if known else None)
             if not isinstance(text, Skipped):
                 for line in grep_text(
                     expression,
@@ -92,14 +97,19 @@ def scan_project(
                     yield text, line
 
 
-def choose_files(
-    project: Project | None, entries: Mapping[str, ListedFile], needs: Needs | None
-) -> tuple[Collection[str], Collection[str], Collection[ChunkStore]]:
-    """Those of the files that can match, by the project's index if there is one, those whose
-    content was admitted before, and the stores that hold it."""
-    if project is None:
-        return entries.keys(), (), ()
-    return _choose_files(project, CandidateFiles(entries, version=-time.monotonic_ns()), needs)
+def look_around(
+    project: Project | None, tree: Tree, under: str, *, file: bool = False
+) -> tuple[CandidateFiles, Iterable[Skipped]]:
+    """The files of a tree as they are now, at least those below a folder, and what is left out; or
+    one `file`."""
+    if project and tree is project.tree and not file:
+        candidates = project.part(KnownFiles).candidates
+        if not under or candidates.has_looked:
+            return candidates.look(tree.sources), candidates.list_skipped()
+    found = [tree.check(under)] if file else list(tree.walk(under))
+    entries = {each.path: each for each in found if isinstance(each, ListedFile)}
+    skipped = [each for each in found if isinstance(each, Skipped)]
+    return CandidateFiles(entries, version=-time.monotonic_ns()), skipped
 
 
 @contextmanager
@@ -147,11 +157,13 @@ def narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:
     return sorted(kept)
 
 
-def _choose_files(
-    project: Project, sight: CandidateFiles, needs: Needs | None
+def choose_files(
+    project: Project | None, sight: CandidateFiles, needs: Needs | None
 ) -> tuple[Collection[str], Collection[str], Collection[ChunkStore]]:
+    """Those of the files that can match, by the project's index if there is one, those whose
+    content was admitted before, and the stores that hold it."""
     with suppress(CatalogError):  # a broken index saves no time, and costs no answer
-        if project.is_indexed():
+        if project and project.is_indexed():
             stores = project.stores().values()
             candidates = project.part(KnownFiles).candidates
             return *candidates.choose(sight, needs, project.folder, stores), stores

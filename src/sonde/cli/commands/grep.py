@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TextIO
 
 from sonde.cli.arguments import Arguments
 from sonde.cli.grep.files import (
     SearchedFile,
-    SearchPlace,
     Selection,
     Surroundings,
     choose_searched,
@@ -20,11 +19,12 @@ from sonde.cli.grep.printing import Form, Printer, count_left_out, pick_lines
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest
-from sonde.projects.lines import choose_files, open_readers
+from sonde.projects.lines import open_readers
 from sonde.runtime.work import Work
+from sonde.searching.lines.candidates import sift_files
 from sonde.searching.lines.grep import Expression, compile_pattern
 from sonde.text.formats import count_of
-from sonde.types import FileText, Needs
+from sonde.types import FileText
 
 _STDIN = "<stdin>"
 _PIPE_BYTES = 1 << 16  # what a pipe holds at once
@@ -54,18 +54,23 @@ def run_grep(session: Session) -> int:
         any_found = _search_stdin(session, printer, expression, form)
         return _finish(session, printer, form, Selection(), any_found=any_found)
     with session.working() as work:
-        chosen = choose_searched(_look_around(session), work.check)
+        narrows = not form.invert and form.mode != "without"
+        chosen = choose_searched(
+            _look_around(session),
+            work.check,
+            expression.needs if narrows else None,
+            count=form.stats or form.mode == "json",
+        )
         session.console.stdout.flush()
         any_found = False
-        narrow = None if form.invert or form.mode == "without" else expression.needs
-        for found, text in _read(chosen, narrow, work):
+        for found, text in _read(chosen, expression if narrows else None, work):
             lines = pick_lines(expression, text.data, form, work.check)
             lines = lines[: args.limit - printer.totals.lines] if args.limit else lines
             any_found |= printer.print_file(found.shown, text.data, lines, expression)
             if args.limit and printer.totals.lines >= args.limit:
                 break
-        printer.totals.searched = len(chosen.files)
-        printer.totals.searched_bytes = sum(found.entry.size for found in chosen.files)
+        printer.totals.searched = chosen.counted
+        printer.totals.searched_bytes = chosen.counted_bytes
     return _finish(session, printer, form, chosen, any_found=any_found)
 
 
@@ -118,26 +123,16 @@ def _list_files(session: Session) -> int:
 
 
 def _read(
-    chosen: Selection, needs: Needs | None, work: Work
+    chosen: Selection, narrow: Expression | None, work: Work
 ) -> Iterator[tuple[SearchedFile, FileText]]:
     """The texts of the files that can match, in order."""
-    groups: dict[int, tuple[SearchPlace, dict[str, SearchedFile]]] = {}
-    for found in chosen.files:
-        groups.setdefault(id(found.place.tree), (found.place, {}))[1][found.entry.path] = found
-    picked = {
-        key: choose_files(
-            place.project, {path: found.entry for path, found in entries.items()}, needs
-        )
-        for key, (place, entries) in groups.items()
-    }
+    files: Iterable[SearchedFile] = chosen.files
+    if narrow:
+        files = sift_files(files, chosen.stores, narrow.find_among)
     with open_readers() as read:
-        for found in chosen.files:
+        for found in files:
             work.check()
-            tree, entry = found.place.tree, found.entry
-            files, trusted, _ = picked[id(tree)]
-            if entry.path not in files:
-                continue
-            text = read(tree, entry, trusted=entry.path in trusted)
+            text = read(found.place.tree, found.entry, trusted=found.trusted)
             if isinstance(text, FileText):
                 yield found, text
             else:

@@ -7,7 +7,7 @@ have searched is counted, so that the command can say so; `-u` searches it. Secr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,10 +17,12 @@ from sonde.cli.arguments import Arguments
 from sonde.errors import InvalidRequest, OutsideRoots, PermissionDenied, SondeError
 from sonde.indexing.sources import Tree, exclude_folder
 from sonde.policy.admit import Rules, Source, find_denied
+from sonde.projects.lines import choose_files, look_around
 from sonde.projects.project import Project
+from sonde.stores.chunks.base import ChunkStore
 from sonde.text.globs import Glob, compile_glob
 from sonde.text.languages import NAMES, find_language, language_of
-from sonde.types import ListedFile, Skipped
+from sonde.types import ListedFile, Needs, Skipped
 
 _LARGEST_BYTES = 1 << 30  # of a file that is searched although no index holds it: memory bounds it
 _DEEPEST = 200  # folders, without the limit of an index; each takes a descriptor
@@ -49,6 +51,8 @@ class SearchedFile(NamedTuple):
     """Its path as it is printed."""
     entry: ListedFile
     place: SearchPlace
+    trusted: bool = False
+    """Whether its content was admitted before, and the index has it."""
 
 
 @dataclass(slots=True)
@@ -56,6 +60,11 @@ class Selection:
     """The files to search, and what stood in the way."""
 
     files: list[SearchedFile] = field(default_factory=list)
+    """Those that can match, by the index."""
+    counted: int = 0
+    counted_bytes: int = 0
+    """All of them, where `count` was asked for."""
+    stores: Collection[ChunkStore] = ()
     left_out: Counter[str] = field(default_factory=Counter)
     """What rg would have searched, by the reason that it is not searched."""
     secrets: int = 0
@@ -100,7 +109,8 @@ class Names:
             for fold, texts in ((False, args.glob or ()), (True, args.iglob or ()))
             for text in texts
         ]
-        self._any_wanted = any(wanted for wanted, _ in self._globs)
+        self.any_wanted = any(wanted for wanted, _ in self._globs)
+        """Whether files are named that may be left out otherwise."""
         self._types = {_check_language(name) for name in args.type or ()}
         self._not_types = {_check_language(name) for name in args.type_not or ()}
         self._hidden = args.hidden or args.unrestricted >= 2
@@ -108,7 +118,7 @@ class Names:
 
     def names(self, path: str) -> bool:
         """Whether a glob asks for this file, whatever an ignore file says."""
-        return self._any_wanted and self._decide(path, folder=False) is True
+        return self.any_wanted and self._decide(path, folder=False) is True
 
     def takes(self, path: str, below: str, *, folder: bool = False) -> bool:
         """Whether a file is searched, by its path from here and below the place that was named;
@@ -121,7 +131,7 @@ class Names:
         if folder:
             return True
         verdict = self._decide(path, folder=False)
-        if verdict is False or (verdict is None and self._any_wanted):
+        if verdict is False or (verdict is None and self.any_wanted):
             return False
         if verdict:
             return True
@@ -164,12 +174,15 @@ def _check_language(name: str) -> str:
     )
 
 
-def choose_searched(here: Surroundings, check: Callable[[], None]) -> Selection:
-    """Every file that the arguments ask for, in the order they are to be searched in."""
+def choose_searched(
+    here: Surroundings, check: Callable[[], None], needs: Needs | None = None, *, count: bool = True
+) -> Selection:
+    """Every file that the arguments ask for and that can hold what is needed, in the order they
+    are to be searched in. With `count`, the others are counted."""
     args = here.args
     names, chosen = Names(args), Selection()
     for place in _open_places(here, chosen):
-        for found in _list_place(here, place, names, chosen):
+        for found in _list_place(here, place, names, chosen, needs, count=count):
             check()
             chosen.files.append(found)
     order = args.sortr or args.sort or "path"
@@ -253,23 +266,52 @@ def _free(here: Surroundings, tree: Tree, *, ignoring: bool = False) -> Tree:
 
 
 def _list_place(
-    here: Surroundings, place: SearchPlace, names: Names, chosen: Selection
+    here: Surroundings,
+    place: SearchPlace,
+    names: Names,
+    chosen: Selection,
+    needs: Needs | None,
+    *,
+    count: bool,
 ) -> Iterator[SearchedFile]:
-    args = here.args
-    free = _free(here, place.tree)
-    # as if only ignore files counted: whether rg would have searched what is denied
-    ignoring = _free(here, place.tree, ignoring=True)
-    walked = [place.tree.check(place.under)] if place.named_file else place.tree.walk(place.under)
-    for each in walked:
-        if isinstance(each, Skipped) and each.reason == "symlink" and args.follow:
+    sight, skipped = look_around(place.project, place.tree, place.under, file=place.named_file)
+    start = f"{place.under}/" if place.under and not place.named_file else ""
+    files, trusted, stores = choose_files(place.project, sight, needs)
+    chosen.stores = stores or chosen.stores
+    for each in sight.entries if count else files:
+        if not each.startswith(start):
+            continue
+        shown, below = _spell(here, place, each)
+        if place.named_file or names.takes(shown.removeprefix("./"), below):
+            entry = sight.entries[each]
+            chosen.counted += 1
+            chosen.counted_bytes += entry.size
+            if each in files:
+                yield SearchedFile(shown, entry, place, each in trusted)
+    yield from _list_skipped(
+        here, place, names, chosen, [each for each in skipped if each.path.startswith(start)]
+    )
+
+
+def _list_skipped(
+    here: Surroundings,
+    place: SearchPlace,
+    names: Names,
+    chosen: Selection,
+    skipped: Sequence[Skipped],
+) -> Iterator[SearchedFile]:
+    """What is searched although it is left out; counts what rg would have searched."""
+    args, free = here.args, _free(here, place.tree)
+    asked = names.any_wanted or args.files
+    left: list[tuple[Skipped, str, str]] = []
+    for each in skipped:
+        if each.reason == "symlink" and args.follow:
             yield from _follow(place, each.path, names)
+            continue
+        if each.reason in _SILENT and not asked:
             continue
         shown, below = _spell(here, place, each.path)
         path = shown.removeprefix("./")
-        if isinstance(each, ListedFile):
-            if place.named_file or names.takes(path, below):
-                yield SearchedFile(shown, each, place)
-            continue
         if each.reason == "denied" and each.detail.endswith("secrets)"):
             chosen.secrets += names.takes(path, below)
             continue
@@ -283,13 +325,19 @@ def _list_place(
                 yield SearchedFile(shown, again, replace(place, tree=free))
         elif each.reason == "unreadable" and names.takes(path, below, folder=True):
             chosen.take_refusal(shown, each)
-        elif each.reason not in _SILENT and _would_search(ignoring, names, each, path, below):
-            chosen.left_out[_name_reason(each)] += 1
+        elif each.reason not in _SILENT:
+            left.append((each, path, below))
+    # as if only ignore files counted: whether rg would have searched what is denied
+    verdicts = _free(here, place.tree, ignoring=True).check_all(each.path for each, _, _ in left)
+    chosen.left_out.update(
+        _name_reason(each)
+        for each, path, below in left
+        if _would_search(names, verdicts[each.path], path, below)
+    )
 
 
-def _would_search(ignoring: Tree, names: Names, each: Skipped, path: str, below: str) -> bool:
+def _would_search(names: Names, verdict: ListedFile | Skipped, path: str, below: str) -> bool:
     """Whether rg would have searched what is left out."""
-    verdict = ignoring.check(each.path)
     folder = isinstance(verdict, Skipped) and verdict.reason == "folder"
     takes = folder or isinstance(verdict, ListedFile)
     return takes and names.takes(path, below, folder=folder)
