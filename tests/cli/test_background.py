@@ -126,6 +126,7 @@ def test_sixteen_fronts_at_once_start_one_process(served: Shell) -> None:
 @pytest.mark.row("003-C51")
 def test_the_local_provider_is_the_background_process(served: Shell) -> None:
     """It starts with the first search, and holds the model for everybody."""
+    assert served.run("index", "--deep", SONDE_EMBEDDING="local").returncode == 0
     assert not processes(served)
     done = served.run("search", "send the invoice", "--json", SONDE_EMBEDDING="local")
     assert "send.py" in done.stdout
