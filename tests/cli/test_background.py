@@ -73,6 +73,9 @@ def test_input_is_read_and_output_may_be_closed(served: Shell) -> None:
     closed = f"{' '.join(SONDE)} grep -n . {served.folder} | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", closed], capture_output=True, **options)
     assert done.stdout.splitlines()[-1] == b"0", done
+    without = f"{' '.join(SONDE)} grep -c Parcels {served.folder}/docs <&-"
+    done = subprocess.run(["bash", "-c", without], capture_output=True, **options)
+    assert done.returncode == 0, done
     assert processes(served)
 
 

@@ -36,6 +36,7 @@ from sonde.searching.search import QueryVectors
 from sonde.stores.records import load_dirty, load_leader
 
 _WARMING_QUERY = "main function"  # common words: their lists are the longest ones
+_STILL_WARM_S = 60.0  # half as long as what was loaded is kept
 _STEADY_S = 600.0  # after running this long, a crash counts as the first again
 _MAX_RESTART_PAUSE_S = 30.0  # so that what passes, such as a full disk, is noticed soon
 _STOP_S = 10.0  # what is being written gets this long; a daemon thread ends with the process
@@ -184,7 +185,9 @@ def begin_following(workspace: Workspace) -> None:
     first search while the client lists tools."""
     try:
         project = find_project(workspace)
-        if project.is_indexed():
+        if project.seconds_idle() < _STILL_WARM_S:
+            follow_project(workspace, project)
+        elif project.is_indexed():
             workspace.jobs.submit(
                 f"warm:{project.key}", "warm", lambda work: _warm(workspace, project, work)
             )

@@ -68,6 +68,8 @@ class Channel:
 def call(address: Address, argv: Sequence[str]) -> Channel | None:
     """A connection to the process, which has taken the call; None if there is none."""
     try:
+        for stream in (0, 1, 2):
+            os.fstat(stream)  # one that is closed cannot be handed over
         hello = {
             "kind": find_command(argv), "argv": list(argv), "here": os.getcwd(),  # noqa: PTH109
             "facts": address.facts, "environ": address.handed,
