@@ -1,6 +1,6 @@
 """What agents and commands cost, with the background process and without it.
 
-    python benchmarks/agents.py FOLDER [--home HOME] [--rounds 20] [--agents 16] [--other SRC]
+    python benchmarks/agents.py FOLDER [--rounds 20] [--agents 16] [--sources SRC] [--other SRC]
 
 It indexes a copy of the folder, then alternates between the two ways (and, with `--other`, another
 version's sources), each with a home of its own: searches from process start, lists of tools, and a
@@ -136,6 +136,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--agents", type=int, default=16)
+    parser.add_argument("--sources", default="", help="a `src` folder that nobody edits meanwhile")
     parser.add_argument("--other", default="", help="the `src` folder of another version")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -143,8 +144,8 @@ def main() -> None:
         project = base / "project"
         shutil.copytree(args.folder, project, symlinks=True)
         ways = [
-            Way("background", base / "a", project),
-            Way("alone", base / "b", project, "", "off"),
+            Way("background", base / "a", project, args.sources),
+            Way("alone", base / "b", project, args.sources, "off"),
         ]
         if args.other:
             ways.append(Way("other", base / "c", project, args.other, "off"))
