@@ -104,7 +104,7 @@ def build_app(
         results=results,
         static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
         deep=open_provider(own, tell),
-        background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep") else None,
+        background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep", "local") else None,
         start_checker=partial(_start_checker, settings),
         start_follower=_start_follower,
         seed_shared=seed_new_index,
@@ -176,10 +176,8 @@ def open_provider(settings: Settings, tell: Callable[[str], None]) -> Embedder |
     named = settings.sources.get("embedding_dimensions", "default") != "default"
     place = settings.home / "embedding" / "services.json"
     match settings.embedding:
-        case "auto" | "deep":
+        case "auto" | "deep" | "local":
             return load_provider("deep")
-        case "local":
-            return load_provider("local", folder=settings.home / "embedding")
         case "http":
             if not address:
                 raise InvalidRequest(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +73,9 @@ def test_input_is_read_and_output_may_be_closed(served: Shell) -> None:
     closed = f"{' '.join(SONDE)} grep -n . {served.folder} | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", closed], capture_output=True, **options)
     assert done.stdout.splitlines()[-1] == b"0", done
+    without = f"{' '.join(SONDE)} grep -c Parcels {served.folder}/docs <&-"
+    done = subprocess.run(["bash", "-c", without], capture_output=True, **options)
+    assert done.returncode == 0, done
     assert processes(served)
 
 
@@ -120,6 +124,17 @@ def test_sixteen_fronts_at_once_start_one_process(served: Shell) -> None:
     assert len(answers) == 1
     assert all(process.returncode == 0 for process in began)
     assert len(processes(served)) == 1
+
+
+@pytest.mark.row("003-C51")
+def test_the_local_provider_is_the_background_process(served: Shell) -> None:
+    """It starts with the first search, and holds the model for everybody."""
+    assert served.run("index", "--deep", SONDE_EMBEDDING="local").returncode == 0
+    assert not processes(served)
+    done = served.run("search", "send the invoice", "--json", SONDE_EMBEDDING="local")
+    assert "send.py" in done.stdout
+    (process,) = processes(served)
+    assert "onnxruntime" in Path(f"/proc/{process}/maps").read_text()
 
 
 def test_agents_share_it_and_each_has_a_session(served: Shell) -> None:

@@ -49,7 +49,7 @@ def serve_a_while(sonde: Any) -> None:
 
 def test_a_whole_run_leaves_nothing_that_others_can_read(sonde: Any, tmp_path: Path) -> None:
     (tmp_path / "diary.md").write_text("# Monday\n\nwalrus\n")
-    sonde.environ |= {"SONDE_EMBEDDING": "local", "SONDE_FILE_ROOTS": str(sonde.project)}
+    sonde.environ |= {"SONDE_DAEMON": "on", "SONDE_FILE_ROOTS": str(sonde.project)}
     for args in (
         ("index", "--yes", "--deep"),
         ("search", "function"),
@@ -64,8 +64,9 @@ def test_a_whole_run_leaves_nothing_that_others_can_read(sonde: Any, tmp_path: P
         done = sonde.run(*args, umask=OPEN)
         assert done.returncode in (0, 1), (args, done.stderr)
     serve_a_while(sonde)
+    assert sonde.run("daemon", "stop", umask=OPEN).returncode == 0
     names = {path.name for path in sonde.home.rglob("*")}
-    assert {"index.db", "media.db", "jobs.db", "users.json", "key", "embedding"} <= names
+    assert {"index.db", "media.db", "jobs.db", "users.json", "key"} <= names
     assert any(name.endswith(".i8") for name in names)
     assert any(name.endswith(".log") for name in names)
     assert list_open(sonde.home) == {}

@@ -7,7 +7,6 @@ import random
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -262,27 +261,6 @@ def test_a_name_that_is_no_text_stops_nothing(served: Any) -> None:
     served.write("new.py", "def and_after_it():\n    pass\n")
     wait_until(lambda: "new.py" in served.finds("and_after_it"), "found again")
     assert served.following()["restarts"] == 0
-
-
-def test_a_clock_that_jumps_disturbs_nobody(served: Any) -> None:
-    reader = served.open()
-    jump = 0.0
-    workspace = reader.workspace
-    project = workspace.projects.get(served.root)
-    try:
-        project.start_following(
-            lambda: Follower(workspace, project, wall_clock=lambda: time.time() + jump)
-        )
-        wait_until(lambda: served.following(reader).get("current"), "a reader")
-        for years in (3, -3):
-            jump = years * 365 * 86_400
-            word = f"clock_{abs(years + 10)}"
-            served.write("pkg/m1.py", f"def {word}():\n    pass\n")
-            for app in (served.app, reader):
-                wait_until(lambda a=app, w=word: "pkg/m1.py" in served.finds(w, a), word)
-                assert served.following(app)["current"]
-    finally:
-        reader.close()
 
 
 NAMES = ("a.py", "b.py", "pkg/m1.py", "pkg/c.ts", "x/y/d.py", "doc.md", "x/doc.md", "é 1.py")

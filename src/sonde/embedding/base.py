@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = "NDArray[np.float32]"
 Mode = Literal["query", "passage"]
 DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-4", 384
-"""Of the bundled deep model, in whichever process it runs; a new model gets the next number."""
+"""Of the bundled deep model; a new model gets the next number."""
 
 
 class Embedder(Protocol):
@@ -62,7 +62,6 @@ def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vect
 PROVIDERS: Mapping[str, str] = {
     "static": "sonde.embedding.static:StaticEmbedder",
     "deep": "sonde.embedding.onnx:OnnxEmbedder",
-    "local": "sonde.embedding.local:LocalEmbedder",
     "http": "sonde.embedding.services:EndpointEmbedder",
     "openai": "sonde.embedding.services:OpenAIEmbedder",
     "model": "sonde.embedding.model:ModelEmbedder",

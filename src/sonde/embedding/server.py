@@ -3,31 +3,20 @@
     POST /embed {"texts": ["..."], "mode": "query" or "passage"}
     -> {"embeddings": [[...]], "dimensions": 384, "model": "..."}
 
-It listens on loopback only, refuses requests of browser pages and for other host names, limits
-bodies, and requires its token if it has one.
+It listens on loopback only, refuses requests of browser pages and for other host names, and limits
+bodies.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
-import os
-import secrets
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
-from sonde.embedding.base import Embedder, Mode, load_provider
+from sonde.embedding.base import Embedder, Mode
 from sonde.embedding.services import is_loopback
 from sonde.errors import SondeError
-from sonde.runtime.private import make_folder
-from sonde.runtime.system import try_lock
 
 PORT = 8121  # the default that the documentation names
 MAX_BODY_BYTES = 16 << 20  # of a request or an answer: many times a usual batch
@@ -35,45 +24,19 @@ MAX_TEXTS = 2_048  # as many as OpenAI's service takes in one request
 _READ_TIMEOUT_S = 60.0  # a caller that is silent for longer is gone
 
 
-def prove(token: str, nonce: str) -> str:
-    """The answer to a nonce that only a server with the token can give."""
-    return hmac.new(token.encode(), nonce.encode(), hashlib.sha256).hexdigest()
-
-
 class EmbeddingServer(ThreadingHTTPServer):
     """Listens from construction on; port 0 takes a free port."""
 
     daemon_threads = True
 
-    def __init__(self, embedder: Embedder, port: int = PORT, token: str = "") -> None:
-        self.embedder, self.token = embedder, token
-        self._guard = threading.Lock()
-        self._busy = 0
-        self._used_at = time.monotonic()
+    def __init__(self, embedder: Embedder, port: int = PORT) -> None:
+        self.embedder = embedder
         super().__init__(("127.0.0.1", port), _Exchange)
 
     @property
     def address(self) -> str:
         """The URL that takes texts."""
         return f"http://127.0.0.1:{self.server_port}/embed"
-
-    @property
-    def idle_s(self) -> float:
-        """Seconds since the last request."""
-        with self._guard:
-            return 0.0 if self._busy else time.monotonic() - self._used_at
-
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Mark the server as busy."""
-        with self._guard:
-            self._busy += 1
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._busy -= 1
-                self._used_at = time.monotonic()
 
     def handle_error(self, *_: Any) -> None:
         """Ignores callers that went away."""
@@ -90,7 +53,7 @@ class _Exchange(BaseHTTPRequestHandler):
     timeout = _READ_TIMEOUT_S
 
     def do_GET(self) -> None:
-        """Report health, with a proof for callers that share the token."""
+        """Report health."""
         self._answer(self._describe_health)
 
     def do_POST(self) -> None:
@@ -128,23 +91,15 @@ class _Exchange(BaseHTTPRequestHandler):
             raise _RefusedError(403, "pages of browsers are not answered")
         if self.path != {"GET": "/health", "POST": "/embed"}[self.command]:
             raise _RefusedError(404, "POST texts to /embed; GET /health")
-        given = self.headers.get("Authorization", "")
-        wanted = f"Bearer {self.server.token}"
-        posts = self.command == "POST" and self.server.token
-        if posts and not hmac.compare_digest(given.encode(), wanted.encode()):
-            raise _RefusedError(401, "a token is needed")
 
     def _describe_health(self) -> Mapping[str, object]:
-        embedder, token = self.server.embedder, self.server.token
-        health = {"status": "ok", "model": embedder.name, "dimensions": embedder.dimensions}
-        nonce = self.headers.get("Sonde-Nonce", "")
-        return {**health, "proof": prove(token, nonce)} if token and nonce else health
+        embedder = self.server.embedder
+        return {"status": "ok", "model": embedder.name, "dimensions": embedder.dimensions}
 
     def _embed(self) -> Mapping[str, object]:
-        with self.server.working():
-            texts, mode = self._read_request()
-            embedder = self.server.embedder
-            rows = embedder.embed(texts, mode).tolist()
+        texts, mode = self._read_request()
+        embedder = self.server.embedder
+        rows = embedder.embed(texts, mode).tolist()
         return {"embeddings": rows, "dimensions": embedder.dimensions, "model": embedder.name}
 
     def _read_request(self) -> tuple[list[str], Mode]:
@@ -166,43 +121,3 @@ class _Exchange(BaseHTTPRequestHandler):
         if mode not in ("query", "passage"):
             raise _RefusedError(400, "`mode` must be query or passage")
         return texts, mode
-
-
-def place_of(folder: Path, model: str) -> Path:
-    """The file that announces the port of a model's process."""
-    return folder / f"{model}.json"
-
-
-def serve_until_idle(folder: Path, idle_s: float) -> bool:
-    """Serve the bundled model until idle. Returns false if another process already does."""
-    embedder = load_provider("deep")
-    place = place_of(folder, embedder.name)
-    make_folder(folder)
-    lock = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if not try_lock(lock):
-            return False
-        with EmbeddingServer(embedder, 0, secrets.token_hex(16)) as server:
-            serving = threading.Thread(target=server.serve_forever, args=(0.05,))
-            serving.start()
-            try:
-                temporary = place.with_suffix(f".{os.getpid()}")
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-                facts = {"port": server.server_port, "token": server.token, "pid": os.getpid()}
-                with os.fdopen(descriptor, "w") as file:
-                    json.dump(facts, file)
-                temporary.replace(place)
-                waiting = threading.Event()
-                while (left := idle_s - server.idle_s) > 0:
-                    waiting.wait(left)
-            finally:
-                place.unlink(missing_ok=True)
-                server.shutdown()
-                serving.join()
-        return True
-    finally:
-        os.close(lock)
-
-
-if __name__ == "__main__":
-    serve_until_idle(Path(sys.argv[1]), float(sys.argv[2]))

@@ -1,9 +1,9 @@
 """Following: keeping a project's index current while a server runs.
 
-The process that holds `watcher.lock` leads: it watches the files and indexes what changed. The
-others stand by. The lock dies with its process, and another one takes over within a second. The
-leader shows that it is alive by touching `watcher.json`. Leading saves work, it is not needed for
-safety, as every write is under the writer's lock. All waiting is measured by a monotonic clock.
+The process that holds `watcher.lock` leads: it watches the files and indexes what changed. Usually
+that is the background process, and the only one. Others compare for each search, and one of them
+takes over within a second when the lock dies with its process. Leading saves work, it is not
+needed for safety, as every write is under the writer's lock.
 """
 
 from __future__ import annotations
@@ -18,19 +18,25 @@ from sonde.errors import Cancelled, IndexBusy, SondeError
 from sonde.indexing.following import Inbox, TreeWatch
 from sonde.projects.find import find_project
 from sonde.projects.freshness import measure_coverage
-from sonde.projects.leader import IDLE_WORK_S, TICK_S, Leader, LeaderState, stat_config
+from sonde.projects.leader import (
+    IDLE_WORK_S,
+    TICK_S,
+    Leader,
+    LeaderState,
+    stat_config,
+)
 from sonde.projects.maintenance import IdleWork
-from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
+from sonde.projects.project import Project, Workspace
 from sonde.projects.search import rank_project
 from sonde.projects.update import follow_project, update_changed
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work, WriterLock
 from sonde.searching.request import Request
 from sonde.searching.search import QueryVectors
-from sonde.stores.files import read_json
-from sonde.stores.records import load_dirty
+from sonde.stores.records import load_dirty, load_leader
 
 _WARMING_QUERY = "main function"  # common words: their lists are the longest ones
+_STILL_WARM_S = 60.0  # half as long as what was loaded is kept
 _STEADY_S = 600.0  # after running this long, a crash counts as the first again
 _MAX_RESTART_PAUSE_S = 30.0  # so that what passes, such as a full disk, is noticed soon
 _STOP_S = 10.0  # what is being written gets this long; a daemon thread ends with the process
@@ -47,10 +53,9 @@ class Follower:
         project: Project,
         *,
         open_watch: Callable[..., TreeWatch] = TreeWatch,
-        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._workspace, self._project = workspace, project
-        self._open_watch, self._wall_clock = open_watch, wall_clock
+        self._open_watch = open_watch
         self._lock = WriterLock(project.folder, "watcher.lock")
         self._inbox: Inbox = Inbox()
         self._stopping = threading.Event()
@@ -58,8 +63,7 @@ class Follower:
         self._state = LeaderState()
         self._config = stat_config(project.folder)
         self._idle_work = IdleWork(workspace, project)
-        self._leader: dict[str, object] = {}
-        self._beat_seen: tuple[int, float] = (0, float("-inf"))
+        self._other_leads, self._note = False, ""
         self._thread = threading.Thread(target=self._run, name="sonde-follow", daemon=True)
         self._thread.start()
 
@@ -78,21 +82,21 @@ class Follower:
         """Whether this process or another keeps the index current."""
         if not self._thread.is_alive():
             return False
-        return self._state.watching != "starting" if self._leads else self._is_leader_alive()
+        return self._state.watching != "starting" if self._leads else self._other_leads
 
     def is_current(self) -> bool:
-        """Whether every change reaches the index without a search looking for it."""
-        if not self._thread.is_alive():
-            return False
-        if self._leads:
-            return self._state.current
-        return self._is_leader_alive() and bool(self._leader.get("current"))
+        """Whether every change reaches the index without a search looking for it; another
+        process, which may be stuck, is not taken at its word."""
+        return self._thread.is_alive() and self._leads and self._state.current
 
     def describe(self) -> dict[str, object]:
         """How the project is followed, for the status."""
-        reads = not self._leads and self._is_leader_alive()
-        state = self._leader if reads else self._state.as_dict()
-        return {"role": "reader" if reads else "writer" if self._leads else "none", **state}
+        if self._leads:
+            return {"role": "writer", **self._state.as_dict()}
+        if self._other_leads:
+            return {"role": "reader", **load_leader(self._project.folder)}
+        note = {"watching": "off", "note": self._note} if self._note else {}
+        return {"role": "none", **self._state.as_dict(), **note}
 
     def catch_up(self, timeout_s: float) -> None:
         """Index what is pending, and wait for that at most this long."""
@@ -107,9 +111,6 @@ class Follower:
                 "flush",
                 lambda work: update_changed(workspace, project, pending, work),
             ).wait(timeout_s=timeout_s)
-
-    def _is_leader_alive(self) -> bool:
-        return time.monotonic() - self._beat_seen[1] < LOST_LEADER_S
 
     def _run(self) -> None:
         crashes = 0
@@ -137,12 +138,13 @@ class Follower:
         while not self._stopping.is_set():
             if self._is_wanted():
                 try:
+                    self._other_leads = False
                     with self._lock.held(wait_s=0):
                         return
                 except IndexBusy:
-                    self._look_at_leader()
+                    self._other_leads = True
                 except SondeError as error:  # a home that cannot be written has no leader
-                    self._leader = {"watching": "off", "note": error.user_message}
+                    self._note = error.user_message
             self._stopping.wait(TICK_S)
             self._follow_settings()
             if time.monotonic() >= idle_work_at:
@@ -157,21 +159,6 @@ class Follower:
                 self._workspace.projects.reload(self._project.root)
             except SondeError as error:
                 log.warning("the settings stay as they were: %s", error)
-
-    def _look_at_leader(self) -> None:
-        path = self._project.folder / HEARTBEAT_FILE
-        try:
-            beat = path.stat().st_mtime_ns
-        except OSError:
-            return
-        seen, when = self._beat_seen
-        if beat == seen:
-            return
-        # at the first look there is nothing to compare with but the wall clock
-        alive = seen != 0 or abs(self._wall_clock() - beat / 1e9) < LOST_LEADER_S
-        self._beat_seen = (beat, time.monotonic() if alive else when)
-        found = read_json(path)
-        self._leader = found if isinstance(found, dict) else {}
 
     def _lead(self) -> None:
         leader = Leader(
@@ -198,7 +185,9 @@ def begin_following(workspace: Workspace) -> None:
     first search while the client lists tools."""
     try:
         project = find_project(workspace)
-        if project.is_indexed():
+        if project.seconds_idle() < _STILL_WARM_S:
+            follow_project(workspace, project)
+        elif project.is_indexed():
             workspace.jobs.submit(
                 f"warm:{project.key}", "warm", lambda work: _warm(workspace, project, work)
             )

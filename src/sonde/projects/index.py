@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import shutil
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,7 +38,7 @@ from sonde.projects.find import (
     require_consent,
 )
 from sonde.projects.freshness import IndexStatus, ProjectSummary
-from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
+from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
     describe_freshness,
     follow_project,
@@ -51,8 +50,14 @@ from sonde.runtime.jobs import Job
 from sonde.runtime.power import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.database import translate_errors
-from sonde.stores.files import measure_folder, read_json
-from sonde.stores.records import Metadata, describe_checks, load_metadata, project_folder
+from sonde.stores.files import measure_folder
+from sonde.stores.records import (
+    Metadata,
+    describe_checks,
+    load_leader,
+    load_metadata,
+    project_folder,
+)
 from sonde.text.languages import language_of
 from sonde.types import LOCAL, Chunk, IndexReport, ListedFile, Skipped
 
@@ -279,18 +284,13 @@ def _describe_following(project: Project) -> tuple[bool, dict[str, object]]:
     """Whether this process or another watches the project, and how."""
     if project.following is not None:
         return project.following.is_watched(), project.following.describe()
-    path = project.folder / HEARTBEAT_FILE
-    leader = None
-    try:
-        if abs(time.time() - path.stat().st_mtime) <= LOST_LEADER_S:
+    with suppress(SondeError):
+        try:
             with WriterLock(project.folder, "watcher.lock").held(wait_s=0):
-                pass  # the process that held it is gone
-    except IndexBusy:
-        leader = read_json(path)
-    except (OSError, SondeError):
-        pass
-    facts: dict[str, object] = leader if isinstance(leader, dict) else {}
-    return isinstance(leader, dict), {"role": "none", **(facts or {"watching": "off"})}
+                pass  # nobody holds it
+        except IndexBusy:
+            return True, {"role": "none", **load_leader(project.folder)}
+    return False, {"role": "none", "watching": "off"}
 
 
 def list_summaries(workspace: Workspace) -> Iterator[ProjectSummary]:

@@ -28,16 +28,15 @@ from sonde.indexing.following import (
 from sonde.indexing.sources import Identity, identify_files
 from sonde.policy.changes import WatchFailed, find_silent_file_system
 from sonde.projects.maintenance import IdleWork, check_if_due
-from sonde.projects.project import HEARTBEAT_FILE, Project, Workspace
+from sonde.projects.project import Project, Workspace
 from sonde.projects.update import compare_project, update_changed, update_project
 from sonde.runtime.work import Work
 from sonde.stores.files import write_json
-from sonde.stores.records import stamp_now
+from sonde.stores.records import LEADER_FILE, stamp_now
 from sonde.types import FileContent
 
 TICK_S = 1.0  # how often a leader and those that stand by look at what is due
 IDLE_WORK_S = 60.0  # how often unused space and memory are freed
-_BEAT_S = 2.0  # how often a leader shows that it is alive
 _IDLE_WORK_AFTER_COMPARISON_S = 15.0  # what a comparison leaves is freed soon
 _QUIET_S, _QUIET_TIMES = 5.0, 20
 """Everything is compared after this long without events, or this many times as long as comparing
@@ -114,7 +113,7 @@ class Leader:
         self._workspace, self._project, self._state = workspace, project, state
         self._inbox, self._stopping = inbox, stopping
         self._open_watch, self._clock = open_watch, clock
-        self._work = Work(report=lambda _progress: self._beat(), cancelled=stopping)
+        self._work = Work(cancelled=stopping)
         self._idle_work = IdleWork(workspace, project)
         self._settling = Settling(clock)
         self._watch: TreeWatch | None = None
@@ -123,7 +122,6 @@ class Leader:
         self._strategy = self._start_strategy()
         self._differed: set[str] = set()
         self._comparison_s = 0.0
-        self._last_beat = float("-inf")
         self._written: dict[str, object] = {}
         now = clock()
         self._last_event = self._last_comparison = self._last_open = now
@@ -213,7 +211,7 @@ class Leader:
         if self._state.watching == "polling" and now - self._last_open >= _REOPEN_WATCH_S:
             self._watch_folders()
         self._state.pending = len(self._strategy.pending) + len(self._settling)
-        self._beat()
+        self._write_state()
 
     def _do_what_is_due(self) -> None:
         self._index(self._strategy.tick())
@@ -339,22 +337,15 @@ class Leader:
         self._state.current = self._state.current and mode == "events"
         self._state.note = note or (self._state.note if self._failing else "")
 
-    def _beat(self) -> None:
-        """Show the other processes that this one is alive, and how far it is."""
-        now, shown = self._clock(), self._state.as_dict()
-        path = self._project.folder / HEARTBEAT_FILE
-        try:
-            if shown != self._written:
+    def _write_state(self) -> None:
+        """Show the state to other processes."""
+        shown, path = self._state.as_dict(), self._project.folder / LEADER_FILE
+        if shown != self._written:
+            try:
                 write_json(path, {"formatVersion": 1, "pid": os.getpid(), **shown})
                 self._written = shown
-            elif now - self._last_beat >= _BEAT_S:
-                os.utime(path)
-            else:
-                return
-        except (OSError, SondeError) as error:
-            self._written = {}
-            log.debug("%s: %s", path, error)
-        self._last_beat = now
+            except SondeError as error:
+                log.debug("%s: %s", path, error)
 
 
 def find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]:

@@ -27,8 +27,6 @@ from sonde.types import Kind
 FRESH_S = (0.5, 10.0)
 """How long an index counts as fresh: five times as long as comparing it took, within these bounds,
 so that a large project is not compared all the time."""
-HEARTBEAT_FILE = "watcher.json"
-LOST_LEADER_S = 10.0  # when a leader that shows no sign of life counts as stuck: five heartbeats
 _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
 _DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")
 _BACKUP = ".bak"

@@ -223,8 +223,8 @@ RULES: dict[str, Rule] = {
         "Where chunks are kept: 'sqlite' or 'lance' (the extra `lance`). "
         "Default: 'sqlite'."),
     "embedding": _choice("embedding", Embedding,
-        "'auto' (static at once, deep when idle), 'static', 'deep', 'local' (as auto, with the "
-        "deep model in a process that all servers share), 'model' (the one at embeddingModel), "
+        "'auto' (static at once, deep when idle), 'static', 'deep', 'local' (as auto: "
+        "the background process holds the model for all), 'model' (the one at embeddingModel), "
         "'http' or 'openai' (your text is sent to the service at embeddingEndpoint), or 'none' "
         "(words only). Default: 'auto'.",
         f"one of {', '.join(get_args(Embedding))}"),

@@ -26,6 +26,7 @@ T = TypeVar("T")
 Json = Mapping[str, object]  # an object of a JSON file, before it is checked
 Refusals = dict[str, tuple[int, str, str]]  # refused files: path -> stamp, reason, detail
 _CHECKS_FILE = "integrity.json"
+LEADER_FILE = "watcher.json"
 _REPAIRED = ("changed", "missing", "gone", "broken", "strays", "vectors")
 
 
@@ -214,6 +215,12 @@ def load_heads(folder: Path) -> dict[str, str]:
     """Repository -> its commit when its files were last indexed."""
     heads = _get(_load_object(folder / "dirty-files.json"), "heads", dict)
     return {name: head for name, head in heads.items() if isinstance(head, str)}
+
+
+def load_leader(folder: Path) -> dict[str, object]:
+    """What the process that watches a project says of itself."""
+    found = read_json(folder / LEADER_FILE)
+    return found if isinstance(found, dict) else {"watching": "starting"}
 
 
 def save_refused(folder: Path, refused: Refusals) -> None:

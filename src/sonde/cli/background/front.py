@@ -68,6 +68,8 @@ class Channel:
 def call(address: Address, argv: Sequence[str]) -> Channel | None:
     """A connection to the process, which has taken the call; None if there is none."""
     try:
+        for stream in (0, 1, 2):
+            os.fstat(stream)  # one that is closed cannot be handed over
         hello = {
             "kind": find_command(argv), "argv": list(argv), "here": os.getcwd(),  # noqa: PTH109
             "facts": address.facts, "environ": address.handed,
@@ -133,7 +135,7 @@ def _start(address: Address) -> bool:
         raise OSError(f"{address.folder} is not a folder of this user alone")
     lock = os.open(address.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
-        if not try_lock(lock):
+        if not try_lock(lock) or not _is_at(address.lock, lock):
             return False
         if os.path.lexists(address.socket):
             os.unlink(address.socket)  # noqa: PTH108
@@ -145,6 +147,14 @@ def _start(address: Address) -> bool:
     finally:
         os.close(lock)
     return True
+
+
+def _is_at(path: str, file: int) -> bool:
+    """Whether an open file is the one at a path: a process takes its lock along when it ends."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))  # noqa: PTH116
+    except FileNotFoundError:
+        return False
 
 
 def _launch(address: Address, *files: int) -> None:

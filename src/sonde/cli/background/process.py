@@ -311,7 +311,8 @@ def _listen(background: Background, listener: socket.socket, path: str, idle_s: 
             if time.monotonic() > next_rest:
                 next_rest = time.monotonic() + _REST_S
                 background.close_projects()
-        os.unlink(path)  # noqa: PTH108
+        for suffix in (".sock", ".log", ".lock"):
+            Path(path).with_suffix(suffix).unlink(missing_ok=True)
 
 
 def serve_callers(listener: int, lock: int, path: str) -> None:

@@ -87,5 +87,6 @@ def _ask(path: Path, kind: str) -> Json | None:
 
 def _is_free(path: Path) -> bool:
     """Whether no process holds the lock beside a socket."""
-    with path.with_suffix(".lock").open("rb+") as file:
+    with suppress(FileNotFoundError), path.with_suffix(".lock").open("rb+") as file:
         return try_lock(file.fileno())
+    return True
