@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from sonde.chunking.parse import VERSION
 from sonde.embedding.base import Embedder
 from sonde.errors import SondeError
+from sonde.indexing.definitions import embed_chunks
 from sonde.indexing.diff import CUT_SHORT, Diff, Stores
 from sonde.indexing.preparing import (
     BATCH_CHARS,
@@ -47,6 +48,7 @@ from sonde.types import (
     ListedFile,
     Progress,
     Skipped,
+    Symbol,
 )
 
 if TYPE_CHECKING:
@@ -256,16 +258,21 @@ def refine_vectors(
     work: Work,
     *,
     wanted: Callable[[], Sequence[str]] = tuple,
+    definitions: bool = False,
 ) -> int:
-    """Embed all chunks without a vector, `wanted` files first, then the newest; how many."""
+    """Embed all chunks without a vector, `wanted` files first, then the newest; how many.
+
+    With `definitions` each definition in code gets a vector of its own.
+    """
     began = time.monotonic()
     done = 0
     total = sum(count - have for have, count in coverage_of(stores, embedder))
-    for store in stores.values():
+    for kind, store in stores.items():
+        list_symbols = store.symbols_of if definitions and kind == "code" else _find_none
         while chunks := _next_chunks(store, embedder.name, wanted()):
             for start in range(0, len(chunks), _EMBED_CHUNKS):
                 step = chunks[start : start + _EMBED_CHUNKS]
-                retry_in_halves(step, partial(_embed, store, embedder, lock, work))
+                retry_in_halves(step, partial(_embed, store, embedder, lock, work, list_symbols))
                 done += len(step)
                 rate = done / max(time.monotonic() - began, 1e-6)
                 left = max(total - done, 0)
@@ -274,13 +281,22 @@ def refine_vectors(
 
 
 def _embed(
-    store: ChunkStore, embedder: Embedder, lock: WriterLock, work: Work, chunks: Sequence[Chunk]
+    store: ChunkStore,
+    embedder: Embedder,
+    lock: WriterLock,
+    work: Work,
+    list_symbols: Callable[[Collection[str]], Mapping[str, Sequence[Symbol]]],
+    chunks: Sequence[Chunk],
 ) -> None:
-    texts = {chunk.digest: chunk.embedded_text for chunk in chunks}
-    vectors = embedder.embed(list(texts.values()), "passage")
+    symbols = list_symbols({chunk.path for chunk in chunks})
+    digests, vectors = embed_chunks(embedder, chunks, symbols)
     with lock.held(work):
-        store.put_vectors(embedder.name, list(texts), vectors)
+        store.put_vectors(embedder.name, digests, vectors)
         store.tidy()
+
+
+def _find_none(_paths: Collection[str]) -> Mapping[str, Sequence[Symbol]]:
+    return {}
 
 
 def _next_chunks(store: ChunkStore, model: str, wanted: Sequence[str]) -> list[Chunk]:
