@@ -45,8 +45,8 @@ NAMES = [*PASSAGE_FEATURES, "file_score"]
 """What the file's score counts beside them says how much the passage's share should be."""
 EVIDENCE = [
     at for at, name in enumerate(NAMES)
-    if name.endswith(("_lexical", "_dense", "_deep", "_rel", "_f1", "_precision", "_named", "_score"))
-    or name in ("is_spelled", "is_qualified", "says_all")
+    if name.endswith(("_lexical", "_dense", "_rel", "_f1", "_precision", "_named", "_score"))
+    or name in ("is_spelled", "is_qualified", "says_all", "own_deep")
 ]  # fmt: skip
 REPEATED = 1.0
 """What a documented function counts beside one whose documentation was cut out."""
@@ -156,7 +156,9 @@ def ask(
     question = read_question(query)
     vector = static.embed([question.text], "query")[0]
     probe = QueryVector(static.name, vector, None, lambda texts: static.embed(texts, "passage"))
-    seen = deep and DeepVectors(deep.name, deep.embed([question.text], "query")[0], True)
+    seen = None
+    if deep:
+        seen = DeepVectors(deep.name, deep.embed([question.text], "query")[0], is_complete=True)
     search = Search(store, Filter(), 20, probe, seen)
     found = gather_passages(search, question, weigh_files(search, question), PASSAGES)
     for one in found:
@@ -207,9 +209,7 @@ def rank_of(row: Asked, weights: np.ndarray) -> int:
     return 1 + int(np.argmax(row.right[np.argsort(-(row.features @ weights), kind="stable")]))
 
 
-def gather(
-    corpora: Path, cache: Path, seed: int, each: int, deep: Embedder | None
-) -> list[Asked]:
+def gather(corpora: Path, cache: Path, seed: int, each: int, deep: Embedder | None) -> list[Asked]:
     """All questions of all repositories with their passages."""
     static = load_provider("static")
     rows: list[Asked] = []

@@ -10,8 +10,6 @@ from sonde.types import Chunk, Symbol
 
 _CHARS = 350  # of a definition: as good as all of it, in a third of the time
 _MOST = 0.5  # of a chunk's lines, for its definitions to stand for it
-_KINDS = frozenset({"function", "type", "declaration"})
-"""Nobody asks for a value by what it does; its chunk stands for it."""
 
 
 def embed_chunks(
@@ -46,7 +44,7 @@ def _is_made_up(chunk: Chunk, symbols: Sequence[Symbol]) -> bool:
     held = {
         line
         for symbol in symbols
-        if symbol.kind in _KINDS and span.start_line <= symbol.start_line <= span.end_line
+        if _is_embedded(symbol) and span.start_line <= symbol.start_line <= span.end_line
         for line in range(symbol.start_line, min(symbol.end_line, span.end_line) + 1)
     }
     return len(held) > _MOST * (span.end_line - span.start_line + 1)
@@ -66,15 +64,16 @@ def list_texts(chunk: Chunk, symbols: Iterable[Symbol]) -> dict[bytes, str]:
     found: dict[bytes, str] = {}
     for at, symbol in enumerate(inside):
         place = symbol.start_line - first
-        if symbol.kind in _KINDS and _is_long(symbol):
+        if _is_embedded(symbol):
             key = place_digest(chunk.digest, place)
             found.setdefault(key, _write(chunk.path, symbol, lines[place:], inside[at + 1 :]))
     return found
 
 
-def _is_long(symbol: Symbol) -> bool:
-    """Whether there is more to it than its name and a value."""
-    return symbol.kind != "declaration" or symbol.end_line > symbol.start_line
+def _is_embedded(symbol: Symbol) -> bool:
+    """Nobody asks for a value by what it does, nor for a bare declaration."""
+    is_documented = symbol.kind == "declaration" and symbol.end_line > symbol.start_line
+    return symbol.kind in ("function", "type") or is_documented
 
 
 def _write(path: str, symbol: Symbol, lines: Sequence[str], later: Sequence[Symbol]) -> str:

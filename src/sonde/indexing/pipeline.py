@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -48,7 +48,6 @@ from sonde.types import (
     ListedFile,
     Progress,
     Skipped,
-    Symbol,
 )
 
 if TYPE_CHECKING:
@@ -268,11 +267,11 @@ def refine_vectors(
     done = 0
     total = sum(count - have for have, count in coverage_of(stores, embedder))
     for kind, store in stores.items():
-        list_symbols = store.symbols_of if definitions and kind == "code" else _find_none
+        of_code = definitions and kind == "code"
         while chunks := _next_chunks(store, embedder.name, wanted()):
             for start in range(0, len(chunks), _EMBED_CHUNKS):
                 step = chunks[start : start + _EMBED_CHUNKS]
-                retry_in_halves(step, partial(_embed, store, embedder, lock, work, list_symbols))
+                retry_in_halves(step, partial(_embed, store, embedder, lock, work, of_code))
                 done += len(step)
                 rate = done / max(time.monotonic() - began, 1e-6)
                 left = max(total - done, 0)
@@ -285,18 +284,14 @@ def _embed(
     embedder: Embedder,
     lock: WriterLock,
     work: Work,
-    list_symbols: Callable[[Collection[str]], Mapping[str, Sequence[Symbol]]],
+    definitions: bool,
     chunks: Sequence[Chunk],
 ) -> None:
-    symbols = list_symbols({chunk.path for chunk in chunks})
+    symbols = store.symbols_of({chunk.path for chunk in chunks}) if definitions else {}
     digests, vectors = embed_chunks(embedder, chunks, symbols)
     with lock.held(work):
         store.put_vectors(embedder.name, digests, vectors)
         store.tidy()
-
-
-def _find_none(_paths: Collection[str]) -> Mapping[str, Sequence[Symbol]]:
-    return {}
 
 
 def _next_chunks(store: ChunkStore, model: str, wanted: Sequence[str]) -> list[Chunk]:

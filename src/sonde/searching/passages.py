@@ -91,7 +91,7 @@ def gather_passages(
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, _, _ in rows])
     deep = _compare_definitions(search, question, lines.values())
     hopeful = _choose_hopeful({**scores, "own_deep": deep.best}, lines.values())
-    weights = choose_passage_weights(question, is_deep=bool(deep.chunks))
+    weights = choose_passage_weights(question, is_deep=bool(deep.best))
     share = max(choose_share(question), _LEAST_SHARE)
     kept: list[Passage] = []
     others: list[tuple[float, Passage]] = []
@@ -137,15 +137,16 @@ class _Nearness:
     """By chunk and first line."""
     best: Mapping[int, float]
     """The best of each chunk and its definitions."""
-    mean: float
 
     def attach(self, passages: Sequence[Passage]) -> None:
         """Give each passage its own nearness, or that of its chunks."""
-        for one in passages if self.chunks else ():
+        most = max(self.best.values(), default=0.0)
+        for one in passages if self.best else ():
             value = self.definitions.get((one.chunks[0], one.start_line)) if one.chunks else None
             if value is None:
-                value = max([self.chunks.get(key, self.mean) for key in one.chunks], default=0.0)
-            one.features["own_deep"] = value - self.mean
+                value = max([self.chunks.get(key, 0.0) for key in one.chunks], default=0.0)
+            # below the best: an index without such vectors must not fall behind this one
+            one.features["own_deep"] = value - most
 
 
 def _compare_definitions(
@@ -154,7 +155,7 @@ def _compare_definitions(
     """By the deeper model, once it has seen all; names and reports are found without it."""
     deep = search.deep
     if deep is None or not deep.is_complete or question.is_symbol or question.report:
-        return _Nearness({}, {}, {}, 0.0)
+        return _Nearness({}, {}, {})
     first_line = {key: first for rows in files for key, first, _ in rows}
     vectors = search.store.definition_vectors(deep.model, list(first_line))
     found = _compare(vectors, deep.vector)
@@ -163,7 +164,7 @@ def _compare_definitions(
     for (key, _), value in found.items():
         best[key] = max(best.get(key, value), value)
     definitions = {(key, first_line[key] + at): value for (key, at), value in found.items()}
-    return _Nearness(chunks, definitions, best, sum(chunks.values()) / max(len(chunks), 1))
+    return _Nearness(chunks, definitions, best)
 
 
 def _rate_chunks(

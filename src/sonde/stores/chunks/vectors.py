@@ -57,9 +57,7 @@ _OF_DEFINITIONS = (
     " CROSS JOIN vectors AS v ON v.model_id = ? AND v.slot < ? AND v.speaks"
     " AND v.digest > c.digest AND v.digest < CAST(c.digest || x'FFFFFFFF' AS BLOB)"
 )
-_UNUSED = (
-    f"NOT EXISTS (SELECT 1 FROM chunks AS c WHERE c.digest = substr(v.digest, 1, {DIGEST_BYTES}))"  # noqa: S608
-)
+_UNUSED = f"substr(digest, 1, {DIGEST_BYTES}) NOT IN (SELECT digest FROM chunks)"  # noqa: S608
 _COUNT = f"SELECT count(*), sum(length(digest) = {DIGEST_BYTES}) FROM vectors WHERE model_id = ?"  # noqa: S608
 
 
@@ -150,8 +148,8 @@ class VectorIndex:
         rows = found.rows.read(table[:, 1])
         if _find_damaged(found.rows, table).any() or not np.isfinite(rows).all():
             raise IndexCorrupt(f"vectors of {model} are not as they were written")
-        keys = [(row[0], int.from_bytes(row[3][DIGEST_BYTES:], "big")) for row in stored]
-        return dict(zip(keys, rows, strict=True))
+        places = [int.from_bytes(row[3][DIGEST_BYTES:], "big") for row in stored]
+        return dict(zip(zip(table[:, 0].tolist(), places, strict=True), rows, strict=True))
 
     def find_known(
         self, connection: apsw.Connection, model: str, digests: Collection[bytes]
@@ -208,7 +206,7 @@ class VectorIndex:
 
     def compact(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget vectors that no chunk needs; returns files to delete after the commit."""
-        connection.execute(f"DELETE FROM vectors AS v WHERE {_UNUSED}")  # noqa: S608 - our own names
+        connection.execute(f"DELETE FROM vectors WHERE {_UNUSED}")  # noqa: S608 - our own names
         replaced = self.drop_damaged(connection)
         for model in self._list_models(connection):
             live = _list_slots(connection, model)
