@@ -37,7 +37,7 @@ from sonde.ranking.question import read_question
 from sonde.runtime.work import Work, WriterLock
 from sonde.searching.modes import weigh_files
 from sonde.searching.passages import gather_passages
-from sonde.searching.search import QueryVector, Search
+from sonde.searching.search import DeepVectors, QueryVector, Search
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import Filter
 
@@ -46,7 +46,7 @@ NAMES = [*PASSAGE_FEATURES, "file_score"]
 EVIDENCE = [
     at for at, name in enumerate(NAMES)
     if name.endswith(("_lexical", "_dense", "_rel", "_f1", "_precision", "_named", "_score"))
-    or name in ("is_spelled", "is_qualified", "says_all")
+    or name in ("is_spelled", "is_qualified", "says_all", "own_deep")
 ]  # fmt: skip
 REPEATED = 1.0
 """What a documented function counts beside one whose documentation was cut out."""
@@ -144,13 +144,22 @@ def make_questions(folder: Path, chance: random.Random, each: int) -> Iterator[Q
             path.write_text("\n".join(lines))
 
 
-def ask(store: SqliteChunkStore, static: Embedder, repository: str, asked: Question) -> Asked:
-    """Ask one question of the first stage and keep what was weighed."""
+def ask(
+    store: SqliteChunkStore,
+    static: Embedder,
+    deep: Embedder | None,
+    repository: str,
+    asked: Question,
+) -> Asked:
+    """Ask one question, of the first stage where there is no deep model; keep what was weighed."""
     kind, query, tag = asked
     question = read_question(query)
     vector = static.embed([question.text], "query")[0]
     probe = QueryVector(static.name, vector, None, lambda texts: static.embed(texts, "passage"))
-    search = Search(store, Filter(), 20, probe)
+    seen = None
+    if deep:
+        seen = DeepVectors(deep.name, deep.embed([question.text], "query")[0], is_complete=True)
+    search = Search(store, Filter(), 20, probe, seen)
     found = gather_passages(search, question, weigh_files(search, question), PASSAGES)
     for one in found:
         one.features["file_score"] = one.file.score
@@ -200,7 +209,7 @@ def rank_of(row: Asked, weights: np.ndarray) -> int:
     return 1 + int(np.argmax(row.right[np.argsort(-(row.features @ weights), kind="stable")]))
 
 
-def gather(corpora: Path, cache: Path, seed: int, each: int) -> list[Asked]:
+def gather(corpora: Path, cache: Path, seed: int, each: int, deep: Embedder | None) -> list[Asked]:
     """All questions of all repositories with their passages."""
     static = load_provider("static")
     rows: list[Asked] = []
@@ -214,7 +223,9 @@ def gather(corpora: Path, cache: Path, seed: int, each: int) -> list[Asked]:
             store = open_index(folder, cache / corpus.name / f"{folder.name}-index")
             lock = WriterLock(cache / corpus.name)
             refine_vectors({"code": store}, static, lock, Work())
-            rows += [ask(store, static, corpus.name, one) for one in asked if one[0] in kinds]
+            if deep:
+                refine_vectors({"code": store}, deep, lock, Work(), definitions=True)
+            rows += [ask(store, static, deep, corpus.name, one) for one in asked if one[0] in kinds]
             store.close()
         print(corpus.name, len(asked), flush=True)
     return rows
@@ -227,8 +238,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cache", type=Path, default=Path(".bench/passages"))
     parser.add_argument("--free", action="store_true", help="let evidence count against a passage")
+    parser.add_argument("--deep", action="store_true", help="with deep vectors complete: slow")
     args = parser.parse_args()
-    rows = gather(args.corpora, args.cache, args.seed, args.each)
+    deep = load_provider("local") if args.deep else None
+    rows = gather(args.corpora, args.cache, args.seed, args.each, deep)
     repositories = sorted({row.repository for row in rows})
     random.Random(0).shuffle(repositories)
     places: dict[str, list[int]] = defaultdict(list)

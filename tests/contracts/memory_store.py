@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from sonde.stores.chunks import lexicon
-from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
+from sonde.stores.chunks.base import DIGEST_BYTES, EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
 from sonde.stores.chunks.lexicon import K1, B, choose_terms, weigh_term
 from sonde.text.words import fold_name
 from sonde.types import (
@@ -243,6 +243,21 @@ class MemoryChunkStore:
         return {key: known[digest] for key, digest in present.items() if digest in known}
 
     @_locked
+    def definition_vectors(
+        self, model: str, ids: Sequence[int]
+    ) -> Mapping[tuple[int, int], Vectors]:
+        """The vectors of the definitions in these chunks."""
+        return {
+            (key, int.from_bytes(digest[DIGEST_BYTES:], "big")): vector
+            for digest, vector in self._vectors.get(model, {}).items()
+            for key in ids
+            if len(digest) > DIGEST_BYTES
+            and key in self._entries
+            and digest.startswith(self._entries[key].digest)
+            and vector.any()
+        }
+
+    @_locked
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
         """Keep one vector per digest."""
         rows = np.array(vectors, np.float32)
@@ -278,7 +293,7 @@ class MemoryChunkStore:
         """Drop vectors that no chunk needs."""
         needed = {entry.digest for entry in self._entries.values()}
         for known in self._vectors.values():
-            for digest in known.keys() - needed:
+            for digest in [each for each in known if each[:DIGEST_BYTES] not in needed]:
                 del known[digest]
 
     def tidy(self) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sonde.errors import IndexTooNew
+from sonde.stores.chunks.base import place_digest
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.stores.vectors import VectorFile
 from sonde.types import Chunk, FileState, Filter, ParsedFile, Span
@@ -181,3 +182,22 @@ def test_an_index_of_a_newer_version_is_refused(tmp_path, store):
     connection.close()
     with pytest.raises(IndexTooNew):
         SqliteChunkStore(tmp_path, "code")
+
+
+def test_a_damaged_definition_costs_its_chunk_which_is_made_again(tmp_path, store):
+    first, second = make_files(2, chunks_each=1)
+    store.replace([first, second])
+    chunks = [*store.chunks_of(first.state.path), *store.chunks_of(second.state.path)]
+    named = [place_digest(chunk.digest, 3) for chunk in chunks] + [c.digest for c in chunks]
+    store.put_vectors("m", named, np.eye(4, 8, dtype=np.float32))
+    (file,) = (tmp_path / "index.vectors").glob("*.i8")
+    data = bytearray(file.read_bytes())
+    data[5] ^= 64  # of the first definition
+    file.write_bytes(data)
+    store.rest()
+    assert store.verify() == ["damaged vectors of m: 1"]
+    store.drop_broken()
+    assert [chunk.path for chunk in store.missing("m", 9)] == [first.state.path]
+    found = store.definition_vectors("m", [chunk.id for chunk in chunks])
+    assert found.keys() == {(chunks[1].id, 3)}
+    assert store.verify() == []

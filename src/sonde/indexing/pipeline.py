@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from sonde.chunking.parse import VERSION
 from sonde.embedding.base import Embedder
 from sonde.errors import SondeError
+from sonde.indexing.definitions import embed_chunks
 from sonde.indexing.diff import CUT_SHORT, Diff, Stores
 from sonde.indexing.preparing import (
     BATCH_CHARS,
@@ -256,16 +257,21 @@ def refine_vectors(
     work: Work,
     *,
     wanted: Callable[[], Sequence[str]] = tuple,
+    definitions: bool = False,
 ) -> int:
-    """Embed all chunks without a vector, `wanted` files first, then the newest; how many."""
+    """Embed all chunks without a vector, `wanted` files first, then the newest; how many.
+
+    With `definitions` each definition in code gets a vector of its own.
+    """
     began = time.monotonic()
     done = 0
     total = sum(count - have for have, count in coverage_of(stores, embedder))
-    for store in stores.values():
+    for kind, store in stores.items():
+        of_code = definitions and kind == "code"
         while chunks := _next_chunks(store, embedder.name, wanted()):
             for start in range(0, len(chunks), _EMBED_CHUNKS):
                 step = chunks[start : start + _EMBED_CHUNKS]
-                retry_in_halves(step, partial(_embed, store, embedder, lock, work))
+                retry_in_halves(step, partial(_embed, store, embedder, lock, work, of_code))
                 done += len(step)
                 rate = done / max(time.monotonic() - began, 1e-6)
                 left = max(total - done, 0)
@@ -274,12 +280,17 @@ def refine_vectors(
 
 
 def _embed(
-    store: ChunkStore, embedder: Embedder, lock: WriterLock, work: Work, chunks: Sequence[Chunk]
+    store: ChunkStore,
+    embedder: Embedder,
+    lock: WriterLock,
+    work: Work,
+    definitions: bool,
+    chunks: Sequence[Chunk],
 ) -> None:
-    texts = {chunk.digest: chunk.embedded_text for chunk in chunks}
-    vectors = embedder.embed(list(texts.values()), "passage")
+    symbols = store.symbols_of({chunk.path for chunk in chunks}) if definitions else {}
+    digests, vectors = embed_chunks(embedder, chunks, symbols)
     with lock.held(work):
-        store.put_vectors(embedder.name, list(texts), vectors)
+        store.put_vectors(embedder.name, digests, vectors)
         store.tidy()
 
 

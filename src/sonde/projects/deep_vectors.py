@@ -91,13 +91,15 @@ def start_deep_embedding(
 
 
 def _refine(project: Project, embedder: Embedder, work: Work) -> int:
-    """Give every chunk its deep vector, those of the files shown most first."""
+    """Give chunks and definitions their deep vectors, those of the files shown most first."""
 
     def wanted() -> list[str]:
         return [path for path, _ in project.shown.most_common(_WANTED_FILES)]
 
     try:
         with WriterLock(project.folder, "refine.lock").held(wait_s=0):
-            return refine_vectors(project.stores(), embedder, project.lock, work, wanted=wanted)
+            return refine_vectors(
+                project.stores(), embedder, project.lock, work, wanted=wanted, definitions=True
+            )
     except IndexBusy:
         return 0  # another process does it

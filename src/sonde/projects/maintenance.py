@@ -25,7 +25,7 @@ from sonde.runtime.jobs import Job
 from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work
 from sonde.stores import records
-from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.chunks.base import ChunkStore, place_digest
 from sonde.stores.files import write_text
 from sonde.types import Findings, IndexReport, Progress
 
@@ -343,5 +343,8 @@ def _copy_vectors(
             if vectors := source.vectors(model, list(digests)):
                 import numpy as np  # slow to import
 
-                rows = np.stack(list(vectors.values()))
-                target.put_vectors(model, [digests[key] for key in vectors], rows)
+                parts = source.definition_vectors(model, list(digests))
+                named = [place_digest(digests[key], place) for key, place in parts]
+                named += [digests[key] for key in vectors]
+                rows = np.stack([*parts.values(), *vectors.values()])
+                target.put_vectors(model, named, rows)

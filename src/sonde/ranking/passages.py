@@ -19,7 +19,7 @@ from sonde.types import Chunk, Span, Symbol
 PASSAGE_FEATURES: Mapping[str, str] = {
     "chunk_lexical": "the best of its chunks by words, against the best of all",
     "chunk_dense": "the best of its chunks by meaning",
-    "own_deep": "its beginning by the deeper model, above the least of the passages compared",
+    "own_deep": "its beginning by the deeper model, against the others compared",
     "code_lexical": "share of the question's words, rare ones counting more, that its code holds",
     "says_all": "its text holds nearly all of the question's words",
     "own_dense_rel": "similarity of its own text by the static model, against the best of all",

@@ -145,6 +145,8 @@ PASSAGE_WORDS: Mapping[str, float] = {
 }
 PASSAGE_DEEPENED = 20.0
 """What `own_deep` counts for the best passages, added to `PASSAGE_WORDS`: 14 to 28 are alike."""
+PASSAGE_DEEP: Mapping[str, float] = {**PASSAGE_WORDS, "own_deep": 30.0}
+"""Where the deeper model has seen every definition: 20 to 40 are alike."""
 PASSAGE_REPORT: Mapping[str, float] = {
     "chunk_lexical": 1.0,
     "told_dense": 4.0,
@@ -160,11 +162,13 @@ PASSAGE_REPORT: Mapping[str, float] = {
 }
 
 
-def choose_passage_weights(question: Question) -> Mapping[str, float]:
-    """The weights of passages for one kind of query."""
+def choose_passage_weights(question: Question, *, is_deep: bool = False) -> Mapping[str, float]:
+    """The weights of passages for one kind of query and evidence."""
     if question.report:
         return PASSAGE_REPORT
-    return PASSAGE_NAME if question.is_symbol else PASSAGE_WORDS
+    if question.is_symbol:
+        return PASSAGE_NAME
+    return PASSAGE_DEEP if is_deep else PASSAGE_WORDS
 
 
 def choose_share(question: Question, *, is_named: bool = True) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from sonde.ranking.question import Question
 from sonde.ranking.weights import PASSAGE_DEEPENED, choose_passage_weights, choose_share
 from sonde.searching.search import Search, choose_report_terms
 
+K = TypeVar("K", int, tuple[int, int])
 _WEIGHED, _WEIGHED_BY_WORDS = 48, 64
 """Passages whose own text is looked at: a name is among them as often as among all, and what a
 question describes more often than among 48."""
@@ -50,8 +53,8 @@ def group_passages(search: Search, question: Question, files: Sequence[Candidate
 def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> None:
     """Let the deeper model compare the best passages, as many as there is time for."""
     deep = search.deep
-    if deep is None or deep.embed is None:
-        return
+    if deep is None or deep.embed is None or deep.is_complete:
+        return  # every definition was compared
     most = int(min(_DEEPENED, deep.budget_s / max(_SLOWER * deep.pace_s, 1e-9)))
     ranked = [
         (group.score(share, at), one) for group in groups for at, one in enumerate(group.passages)
@@ -86,8 +89,10 @@ def gather_passages(
     paths = [file.state.path for file in files]
     lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, _, _ in rows])
-    hopeful = _choose_hopeful(scores, lines.values())
-    weights, share = choose_passage_weights(question), max(choose_share(question), _LEAST_SHARE)
+    deep = _compare_definitions(search, question, lines.values())
+    hopeful = _choose_hopeful({**scores, "own_deep": deep.best}, lines.values())
+    weights = choose_passage_weights(question, is_deep=bool(deep.best))
+    share = max(choose_share(question), _LEAST_SHARE)
     kept: list[Passage] = []
     others: list[tuple[float, Passage]] = []
     rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}
@@ -96,6 +101,7 @@ def gather_passages(
         defined, rows = symbols.get(path, ()), lines.get(path, ())
         passages = list_passages(file, defined, rows, hopeful, may_match)
         measure_names(question, passages)
+        deep.attach(passages)
         for one in passages:
             if one.chunks not in rated:
                 row = _rate_chunks(scores, one.chunks)
@@ -120,6 +126,45 @@ def gather_passages(
     for one in kept:
         one.weigh(weights)
     return sorted(kept, key=_sort_key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nearness:
+    """How near the deeper model finds the chunks of the best files, and their definitions."""
+
+    chunks: Mapping[int, float]
+    definitions: Mapping[tuple[int, int], float]
+    """By chunk and first line."""
+    best: Mapping[int, float]
+    """The best of each chunk and its definitions."""
+
+    def attach(self, passages: Sequence[Passage]) -> None:
+        """Give each passage its own nearness, or that of its chunks."""
+        most = max(self.best.values(), default=0.0)
+        for one in passages if self.best else ():
+            value = self.definitions.get((one.chunks[0], one.start_line)) if one.chunks else None
+            if value is None:
+                value = max([self.chunks.get(key, 0.0) for key in one.chunks], default=0.0)
+            # below the best: an index without such vectors must not fall behind this one
+            one.features["own_deep"] = value - most
+
+
+def _compare_definitions(
+    search: Search, question: Question, files: Iterable[Sequence[tuple[int, int, int]]]
+) -> _Nearness:
+    """By the deeper model, once it has seen all; names and reports are found without it."""
+    deep = search.deep
+    if deep is None or not deep.is_complete or question.is_symbol or question.report:
+        return _Nearness({}, {}, {})
+    first_line = {key: first for rows in files for key, first, _ in rows}
+    vectors = search.store.definition_vectors(deep.model, list(first_line))
+    found = _compare(vectors, deep.vector)
+    chunks = _compare(search.store.vectors(deep.model, list(first_line)), deep.vector)
+    best = dict(chunks)
+    for (key, _), value in found.items():
+        best[key] = max(best.get(key, value), value)
+    definitions = {(key, first_line[key] + at): value for (key, at), value in found.items()}
+    return _Nearness(chunks, definitions, best)
 
 
 def _rate_chunks(
@@ -160,7 +205,7 @@ def _score_chunks(
     return scores
 
 
-def _compare(vectors: Mapping[int, Vectors], probe: Vectors) -> Mapping[int, float]:
+def _compare(vectors: Mapping[K, Vectors], probe: Vectors) -> Mapping[K, float]:
     if not vectors:
         return {}
     return dict(zip(vectors, (np.stack(list(vectors.values())) @ probe).tolist(), strict=True))

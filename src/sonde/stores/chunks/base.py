@@ -43,6 +43,14 @@ class Drift:
     vectors: int = 0  # vectors that differ from what was written
 
 
+DIGEST_BYTES, LAST_PLACE = 16, 2**32 - 1  # of a chunk; the last line that a place can name
+
+
+def place_digest(digest: bytes, place: int) -> bytes:
+    """The digest of the definition that begins on this line of a chunk, counted from 0."""
+    return digest + place.to_bytes(4, "big")
+
+
 class ChunkStore(Protocol):
     """The chunks of one index (a project's code, or its docs).
 
@@ -128,8 +136,18 @@ class ChunkStore(Protocol):
     def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
         """The stored unit vectors of these chunks under `model`, where they exist."""
 
+    def definition_vectors(
+        self, model: str, ids: Sequence[int]
+    ) -> Mapping[tuple[int, int], Vectors]:
+        """The same of the definitions that begin in these chunks, by chunk and place in it."""
+
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
-        """Store one unit vector per chunk digest; zero rows are stored but never retrieved."""
+        """Store one unit vector per digest of a chunk, or of a definition (`place_digest`); zero
+        rows are stored but never retrieved.
+
+        Those of definitions come before that of their chunk: it stands for all of them when it
+        is asked which chunks have a vector, and they go when it goes.
+        """
 
     def known_digests(self, model: str, digests: Collection[bytes]) -> set[bytes]:
         """Which of these digests have a vector under `model`, used by a chunk or not."""

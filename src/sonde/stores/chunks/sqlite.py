@@ -232,6 +232,11 @@ class ChunkIndex:
     def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
         return self._read_vectors(lambda c: self._vectors.read(c, model, ids), {})
 
+    def definition_vectors(
+        self, model: str, ids: Sequence[int]
+    ) -> Mapping[tuple[int, int], Vectors]:
+        return self._read_vectors(lambda c: self._vectors.read_definitions(c, model, ids), {})
+
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
         with self._change() as connection:
             self._vectors.write(connection, model, digests, vectors)

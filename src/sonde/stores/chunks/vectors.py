@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.errors import IndexCorrupt
-from sonde.stores.chunks.base import ChunkLimits, Vectors
+from sonde.stores.chunks.base import DIGEST_BYTES, LAST_PLACE, ChunkLimits, Vectors, place_digest
 from sonde.stores.chunks.tables import LOGGED, advance_state, read_state
 from sonde.stores.database import Value, read_number
 from sonde.stores.vectors import (
@@ -48,6 +49,16 @@ _ALL = (
     f"{_PAIR} FROM (SELECT digest, slot, speaks, sum FROM vectors WHERE model_id = ?"  # noqa: S608
     " AND +slot < ? ORDER BY digest) AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
 )
+
+# a definition's digest begins with its chunk's, so that they lie together
+_OF_DEFINITIONS = (
+    "SELECT c.id, v.slot, coalesce(v.sum, -1), v.digest FROM json_each(?)"
+    " CROSS JOIN chunks AS c ON c.id = value"
+    " CROSS JOIN vectors AS v ON v.model_id = ? AND v.slot < ? AND v.speaks"
+    " AND v.digest > c.digest AND v.digest < CAST(c.digest || x'FFFFFFFF' AS BLOB)"
+)
+_UNUSED = f"substr(digest, 1, {DIGEST_BYTES}) NOT IN (SELECT digest FROM chunks)"  # noqa: S608
+_COUNT = f"SELECT count(*), sum(length(digest) = {DIGEST_BYTES}) FROM vectors WHERE model_id = ?"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +130,22 @@ class VectorIndex:
             raise IndexCorrupt(f"vectors of {model} are no numbers")
         return dict(zip(found.ids.tolist(), rows, strict=True))
 
+    def read_definitions(
+        self, connection: apsw.Connection, model: str, ids: Sequence[int]
+    ) -> dict[tuple[int, int], Vectors]:
+        """The vectors of the definitions that begin in these chunks, by chunk and place."""
+        found = self._find_model(connection, model)
+        if found is None:
+            return {}
+        values = (json.dumps(list(ids)), found.id, found.rows.count_complete())
+        stored = list(connection.execute(_OF_DEFINITIONS, values))
+        table = np.array([row[:3] for row in stored], np.int64).reshape(-1, 3)
+        rows = found.rows.read(table[:, 1])
+        if _find_damaged(found.rows, table).any() or not np.isfinite(rows).all():
+            raise IndexCorrupt(f"vectors of {model} are not as they were written")
+        places = [int.from_bytes(row[3][DIGEST_BYTES:], "big") for row in stored]
+        return dict(zip(zip(table[:, 0].tolist(), places, strict=True), rows, strict=True))
+
     def find_known(
         self, connection: apsw.Connection, model: str, digests: Collection[bytes]
     ) -> set[bytes]:
@@ -174,10 +201,7 @@ class VectorIndex:
 
     def compact(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget vectors that no chunk needs; returns files to delete after the commit."""
-        connection.execute(
-            "DELETE FROM vectors WHERE NOT EXISTS"
-            " (SELECT 1 FROM chunks WHERE chunks.digest = vectors.digest)"
-        )
+        connection.execute(f"DELETE FROM vectors WHERE {_UNUSED}")  # noqa: S608 - our own names
         replaced = self.drop_damaged(connection)
         for model in self._list_models(connection):
             live = _list_slots(connection, model)
@@ -188,11 +212,12 @@ class VectorIndex:
 
     def is_wasteful(self, connection: apsw.Connection) -> bool:
         """Whether a compaction would rewrite a vector file, by a cheap estimate."""
-        needed = read_state(connection, "chunks") + self._limits.spare_rows
-        return any(
-            model.rows.count_rows() * (1 - _WASTED) > needed
-            for model in self._list_models(connection)
-        )
+        chunks = read_state(connection, "chunks")
+        for model in self._list_models(connection):
+            most = model.rows.count_rows() * (1 - _WASTED) - self._limits.spare_rows
+            if most > chunks and most > chunks * _count_each(connection, model):
+                return True
+        return False
 
     def drop_damaged(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget vectors that are not as they were written; returns files to delete after."""
@@ -201,8 +226,11 @@ class VectorIndex:
             damaged = _list_damaged(connection, model)
             if not damaged:
                 continue
-            query = "DELETE FROM vectors WHERE model_id = ? AND digest = ?"
-            connection.executemany(query, [(model.id, digest) for digest in damaged])
+            # a chunk and its definitions go together: they are made together
+            query = "DELETE FROM vectors WHERE model_id = ? AND digest >= ? AND digest <= ?"
+            roots = {digest[:DIGEST_BYTES] for digest in damaged}
+            ends = ((model.id, root, place_digest(root, LAST_PLACE)) for root in roots)
+            connection.executemany(query, ends)
             live = _list_slots(connection, model)
             if len(live):
                 self._rewrite(connection, model, live)
@@ -337,6 +365,12 @@ def _find_damaged(rows: VectorRows, table: Table) -> Mask:
         damaged[heard] = rows.find_damaged(slots[heard], table[first[heard], 2])
     found: Mask = damaged[place]
     return found
+
+
+def _count_each(connection: apsw.Connection, model: _Model) -> float:
+    """How many vectors a chunk has, with those of its definitions."""
+    ((every, whole),) = connection.execute(_COUNT, (model.id,))
+    return every / whole if whole else 1.0
 
 
 def _list_slots(connection: apsw.Connection, model: _Model) -> Slots:

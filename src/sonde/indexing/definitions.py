@@ -1,0 +1,87 @@
+"""The texts that a deeper model embeds: of a chunk, and of each definition that begins in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sonde.embedding.base import Embedder, Vectors
+from sonde.stores.chunks.base import place_digest
+from sonde.types import Chunk, Symbol
+
+_CHARS = 350  # of a definition: as good as all of it, in a third of the time
+_MOST = 0.5  # of a chunk's lines, for its definitions to stand for it
+
+
+def embed_chunks(
+    embedder: Embedder, chunks: Sequence[Chunk], symbols: Mapping[str, Sequence[Symbol]]
+) -> tuple[list[bytes], Vectors]:
+    """Digests and vectors of the definitions that begin in these chunks, then of the chunks.
+
+    A chunk that definitions make up is not read again: its vector is the middle of theirs.
+    """
+    import numpy as np  # slow to import
+
+    texts: dict[bytes, str] = {}
+    parts: dict[bytes, list[bytes]] = {}
+    for chunk in chunks:
+        own = list_texts(chunk, symbols.get(chunk.path, ()))
+        texts |= own
+        if own and _is_made_up(chunk, symbols[chunk.path]):
+            parts[chunk.digest] = list(own)
+    texts |= {chunk.digest: chunk.embedded_text for chunk in chunks if chunk.digest not in parts}
+    rows = dict(zip(texts, embedder.embed(list(texts.values()), "passage"), strict=True))
+    for digest, keys in parts.items():
+        middle = np.sum([rows[key] for key in keys], axis=0)
+        rows[digest] = middle / max(float(np.linalg.norm(middle)), 1e-9)
+    # a chunk after what begins in it: a file that was cut short has never lost only those
+    order = sorted(rows, key=len, reverse=True)
+    return order, np.stack([rows[digest] for digest in order])
+
+
+def _is_made_up(chunk: Chunk, symbols: Sequence[Symbol]) -> bool:
+    """Whether definitions that are embedded make up most of a chunk."""
+    span = chunk.span
+    held = {
+        line
+        for symbol in symbols
+        if _is_embedded(symbol) and span.start_line <= symbol.start_line <= span.end_line
+        for line in range(symbol.start_line, min(symbol.end_line, span.end_line) + 1)
+    }
+    return len(held) > _MOST * (span.end_line - span.start_line + 1)
+
+
+def list_texts(chunk: Chunk, symbols: Iterable[Symbol]) -> dict[bytes, str]:
+    """Digest -> text of the definitions that begin in a chunk, of all that its file defines.
+
+    They are cut from this chunk alone: as long as it stays the same, so do they.
+    """
+    first, last = chunk.span.start_line, chunk.span.end_line
+    inside = sorted(
+        (symbol for symbol in symbols if first <= symbol.start_line <= last),
+        key=lambda symbol: (symbol.start_line, -symbol.end_line),
+    )
+    lines = chunk.text.split("\n")
+    found: dict[bytes, str] = {}
+    for at, symbol in enumerate(inside):
+        place = symbol.start_line - first
+        if _is_embedded(symbol):
+            key = place_digest(chunk.digest, place)
+            found.setdefault(key, _write(chunk.path, symbol, lines[place:], inside[at + 1 :]))
+    return found
+
+
+def _is_embedded(symbol: Symbol) -> bool:
+    """Nobody asks for a value by what it does, nor for a bare declaration."""
+    is_documented = symbol.kind == "declaration" and symbol.end_line > symbol.start_line
+    return symbol.kind in ("function", "type") or is_documented
+
+
+def _write(path: str, symbol: Symbol, lines: Sequence[str], later: Sequence[Symbol]) -> str:
+    """A definition as the model reads it: of what has members, its opening and their names."""
+    members = [one for one in later if one.start_line <= symbol.end_line]
+    text = "\n".join(lines[: symbol.end_line - symbol.start_line + 1])
+    if symbol.kind == "type" and members:
+        own = max(members[0].start_line, symbol.line + 1) - symbol.start_line
+        names = " ".join(one.name.rpartition(".")[2] for one in members)
+        text = "\n".join([*lines[:own], names])
+    return f"{path} {symbol.name}\n{text[:_CHARS]}"
