@@ -151,12 +151,14 @@ def _find_similar(stores: Sequence[ChunkStore], term: str) -> list[str]:
 def _find_names(stores: Sequence[ChunkStore], asked: str) -> list[str]:
     """Definitions whose names differ least from this one."""
     wanted = fold_name(asked)
-    names: dict[str, str] = {}
+    ends: dict[str, str] = {}  # many names are in many files: each is folded once
     for store in stores:
-        for symbols in store.symbols_of(store.files()).values():
-            names |= {fold_name(symbol.name.rpartition(".")[2]): symbol.name for symbol in symbols}
+        for known in store.names_of(store.files()).values():
+            ends |= {name.rpartition(".")[2]: name for name, _kind in known}
+    names = {fold_name(end): name for end, name in ends.items()}
     # what has too few letters in common cannot be near, and is seen cheaply
-    near = [name for name in names if len(set(wanted) & set(name)) >= _LIKENESS * len(set(wanted))]
+    letters = set(wanted)
+    near = [name for name in names if len(letters.intersection(name)) >= _LIKENESS * len(letters)]
     return [names[n] for n in difflib.get_close_matches(wanted, near, _MOST_NAMES, _LIKENESS)]
 
 
