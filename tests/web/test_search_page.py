@@ -129,7 +129,11 @@ def test_a_slow_server_is_asked_at_once_when_free_and_once_for_keys_that_overtak
     page.reload()
     page.clock.pause_at(1000)  # from here on, time passes only as it is told to
     held: list[Any] = []
-    page.route("**/?*part=results", lambda route: held.append(route))
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/?*part=results", hold)
     box = page.locator("#q")
 
     def type_keys(query: str) -> None:
