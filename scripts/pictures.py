@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
@@ -63,7 +63,7 @@ def run_query(page: Page) -> None:
 def complete(page: Page) -> None:
     page.locator("#q").press_sequentially("rate limit lang:py")
     page.locator("#completions li").first.wait_for()
-    page.wait_for_function("document.title.startsWith(document.getElementById('q').value)")
+    expect(page).to_have_title("rate limit lang:py · sonde")
     page.locator("#results:not([aria-busy]) .hits").wait_for()
 
 
