@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
@@ -29,6 +29,8 @@ SONDE = (sys.executable, "-m", "sonde.cli.main", "--yes")
 SIZES = {"light": (1280, 800), "dark": (1280, 800), "phone": (390, 780)}
 BUSY = 0.5  # of the processors: from then on searches wait for others
 QUALITY = 80  # of WebP: text stays sharp, a picture takes 40 kB
+SHOWN = "src/sonde/web/guard.py"
+LINE = (ROOT / SHOWN).read_text().splitlines().index("class Guard:") + 1
 
 
 def address(way: str = "/", /, **query: str) -> str:
@@ -61,6 +63,7 @@ def run_query(page: Page) -> None:
 def complete(page: Page) -> None:
     page.locator("#q").press_sequentially("rate limit lang:py")
     page.locator("#completions li").first.wait_for()
+    expect(page).to_have_title("rate limit lang:py · sonde")
     page.locator("#results:not([aria-busy]) .hits").wait_for()
 
 
@@ -95,8 +98,8 @@ SHOTS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "completion": (address(), complete),
     "lines": (address(q=r"class \w+Error lang:python", tab="lines"), None),
     "nothing": (address(q="frobnicator lang:haskell"), None),
-    "viewer": (address("/view", path="src/sonde/web/guard.py", lines="79-91") + "#L79", None),
-    "names": (address("/view", path="src/sonde/web/guard.py", lines="76") + "#L76", show_names),
+    "viewer": (address("/view", path=SHOWN, lines=f"{LINE}-{LINE + 14}") + f"#L{LINE}", None),
+    "names": (address("/view", path=SHOWN, lines=str(LINE)) + f"#L{LINE}", show_names),
     "document": (address("/view", path="docs/page.md"), None),
     "folder": (address("/view", path="src/sonde"), None),
     "home": ("/", None),

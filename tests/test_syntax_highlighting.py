@@ -61,6 +61,49 @@ def test_the_usual_languages(language, text, expected):
     assert {piece: found.get(piece) for piece in expected} == expected
 
 
+FRAGMENTS = [
+    ("python", 'f(self):\n    """Begin\n    goes on', "", '"""Begin|    goes on'),
+    ("javascript", " * of it\n */\nexport const a; // end", "export const", " * of it| */|// end"),
+    ("typescript", 'interface A { b: "d" } /* open', "interface", '"d"|/* open'),
+    (
+        "java",
+        " * size\n */\npublic int n() { return s; } // n",
+        "public return",
+        " * size| */|// n",
+    ),
+    ("go", 'func (s *A) Run() error {\n\treturn "bad" // why', "func return", '"bad"|// why'),
+    ("rust", '/// Docs\npub fn run() { let s = "x y"; // n', "pub fn let", '/// Docs|"x y"|// n'),
+    ("c", 'static int f(void) { return g("a"); } /* b', "static int return", '"a"|/* b'),
+    ("cpp", 'class A : public B { // n\n  char* s = "q";', "class public", '// n|"q"'),
+    ("csharp", 'public async Task<int> Run() {\n  var s = "x"; // n', "public async", '"x"|// n'),
+    ("ruby", '  def total\n    @sum ||= "a" # n\n  end', "def end", '"a"|# n'),
+    ("php", 'public function f($a) {\n  return "s"; // n', "public function return", '"s"|// n'),
+    ("bash", "if [ -n $x ]; then  # note\n  echo 'it'\nfi", "if then fi", "# note|'it'"),
+    ("kotlin", 'override fun f(a: Int) {\n  val s = "x" // n', "override fun val", '"x"|// n'),
+    ("swift", 'public func f(a: Int) {\n  let s = "x" // n', "public func let", '"x"|// n'),
+    ("scala", 'override def f(a: Int) = {\n  val s = "x" // n', "override def val", '"x"|// n'),
+    ("lua", 'local function f(a)\n  return "x" -- n', "local function return", '"x"|-- n'),
+    (
+        "haskell",
+        'module A where\nf x = case x of -- n\n  _ -> "s"',
+        "module where case",
+        '"s"|-- n',
+    ),
+    ("elixir", '  def f(a) do\n    "x" # n\n  end', "def do end", '"x"|# n'),
+    ("zig", 'pub fn f() void {\n  const s = "x"; // n', "pub fn const", '"x"|// n'),
+    ("sql", "SELECT a from b where c = 'x' -- n", "SELECT from where", "'x'|-- n"),
+    ("css", 'a { color: "x"; } /* n', "", '"x"|/* n'),
+]
+"""Passages cut anywhere, as results show them: keywords, and strings and comments beside them."""
+
+
+@pytest.mark.parametrize(("language", "text", "keywords", "rest"), FRAGMENTS)
+def test_a_fragment_is_read_without_what_is_before_and_after_it(language, text, keywords, rest):
+    found = kinds(text, language)
+    assert {word for word, kind in found.items() if kind == "keyword"} >= set(keywords.split())
+    assert {found.get(piece) for piece in rest.split("|")} <= {"comment", "string"}
+
+
 def test_a_fragment_that_is_cut_inside_a_comment_or_docstring():
     assert kinds('"""Say what\nit does', "python")["it does"] == "string"
     assert "x" not in kinds('ends here."""\nx = 1', "python")

@@ -95,6 +95,13 @@ def test_the_names_nearest_to_it_are_offered(app: App) -> None:
     assert "Names like it: open_connection." in said
 
 
+def test_of_a_name_half_typed_those_that_begin_so_are_offered(app: App, root: Path) -> None:
+    (root / "air.py").write_text("def zeppelin_ride_over_the_lake():\n    return 1\n")
+    create_index(app, work=Work())
+    said = search_code(app, "zeppel", work=Work())["metadata"]["note"]
+    assert "Names like it: zeppelin_ride_over_the_lake." in said
+
+
 @pytest.mark.parametrize("query", ["connections", "connecting", "counted", "count_hosts"])
 def test_a_word_in_another_form_is_still_searched(app: App, query: str) -> None:
     assert search_code(app, query, work=Work())["results"]

@@ -9,9 +9,8 @@ import re
 import struct
 import subprocess
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -20,7 +19,7 @@ from sonde.stores.users import Users
 
 from .conftest import Server
 from .site import EVIL, SONDE, Page, hold_index, make_site, serve_site
-from .test_browser import BOUND_MS, axe, browser, check  # noqa: F401 - fixtures
+from .test_browser import axe, check  # noqa: F401 - a fixture
 from .test_viewer import PICTURE, needs_browser, read_page
 
 CHAT = [{
@@ -62,28 +61,9 @@ def site(
     return serve_site(start, root, environ), root, environ
 
 
-@pytest.fixture
-def visit(browser: Any, site: tuple[Server, Path, object]) -> Iterator[Callable[..., Any]]:  # noqa: F811
-    contexts, problems = [], []
-
-    def note(said: Any) -> None:
-        if said.type == "error" and not said.text.startswith("Failed to load resource"):
-            problems.append(said.text)
-
-    def open_page(path: str, **options: Any) -> Any:
-        contexts.append(browser.new_context(**site[0].browser_options | options))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(BOUND_MS)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: problems.append(dialog.message))
-        page.on("console", note)
-        page.goto(path)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert problems == []
+@pytest.fixture(scope="module")
+def served(site: tuple[Server, Path, object]) -> Server:
+    return site[0]
 
 
 def test_projects_are_described_in_words_and_examples_find_something(site):

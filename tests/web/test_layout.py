@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -13,6 +13,7 @@ from .conftest import CHROMIUM, Server
 from .site import SONDE, make_site, send, serve_site
 from .test_home import sign_in
 from .test_pages import wait_for_job
+from .test_viewer import read_page
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on this machine")
@@ -43,6 +44,8 @@ OVERFLOW = """() => {
     return page > wide ? [`the page: ${page}`, ...out] : out;
 }"""
 """What reaches beyond the right edge of the window."""
+LINKS = """() => [...document.links].map((each) => each.href)
+    .filter((way) => way.startsWith(location.origin))"""
 
 
 def add_long_names(root: Path) -> None:
@@ -68,6 +71,7 @@ def site(
     disk = send(server, "/disk", ("root", str(root)))[1]
     wait_for_job(server, server.read(f"/api/indexes/{disk[6:]}")[1]["job"]["jobId"])
     node = server.read(f"/api/indexes/{disk[6:]}/detail?path=src/{LONG}.py")[1]["nodeId"]
+    entry = next(way for way in read_page(server, "/knowledge").links if way.startswith("/entry?"))
     kept = send(server, "/sets", ("name", LONG[:200]), ("node_ids", node))[1]
     query = (
         ("index_id", disk[6:]),
@@ -77,6 +81,7 @@ def site(
     )
     return server, {
         "disk": disk, "node": node, "set": kept, "query": send(server, "/queries", *query)[1],
+        "entry": entry,
         "project": quote(str(root)), "long": LONG, "cookie": sign_in(server)["Cookie"],
     }  # fmt: skip
 
@@ -89,13 +94,16 @@ def served(site: tuple[Server, dict[str, str]]) -> Server:
 PLACES = (
     "/?q=price", "/", "/?q={long}", "/?q=price+lang:haskell", "/?q=(&tab=lines",
     "/?q=def+a_very&tab=lines", "/?q=a_very&tab=paths", "/?q=raise+price&tab=knowledge",
+    "/?q=src/cart.py:2&tab=related", "/?q=price&tab=history", "/?q=price&tab=code",
+    "/?q=price&tab=docs",
     "/view?path=src/cart.py&lines=2-4", "/view?path=src/{long}.py", "/view?path=docs/wide.md",
     "/view?path=docs/wide.md&view=source", "/view?path=src", "/view?path=.env",
     "/names?path=src/cart.py&name=total_price", "/projects", "/project?project={project}",
     "/disk", "{disk}", "{disk}?path=src&by=age", "{disk}/nodes/{node}", "{disk}/reports/largest",
     "{disk}/reports/by-extension", "{disk}/reports/by-age", "{disk}/reports/duplicates",
     "{disk}/reports/growth", "/queries", "{query}", "/sets", "{set}", "/knowledge",
-    "/knowledge?source=notes", "/jobs", "/setup", "/keys", "/go?q=cart", "/nowhere",
+    "/knowledge?source=notes", "{entry}", "/jobs", "/setup", "/keys", "/go?q=cart", "/nowhere",
+    "/logout",
 )  # fmt: skip
 REFUSED = {"/view?path=.env": 403, "/nowhere": 404}
 
@@ -110,12 +118,28 @@ def test_nothing_shifts_and_nothing_overflows(visit, site, screen):
     page = visit("/login", extra_http_headers={}, viewport={"width": width, "height": height})
     page.context.add_cookies(cookies)
     found = {"/login": page.evaluate(SHIFT) + page.evaluate(OVERFLOW)}
+    links: dict[tuple[str, int], str] = {}
     for place in PLACES:
         answer = page.goto(place.format_map(parts))
         assert answer.status == REFUSED.get(place, 200), place
         assert page.url == server.url + place.format_map(parts), "it leads nowhere else"
         found[place] = page.evaluate(SHIFT) + page.evaluate(OVERFLOW)
+        links |= {kind_of(link): link for link in page.evaluate(LINKS)}
+    page.goto(parts["set"])
+    page.get_by_role("button", name="Forget this set").click()
+    page.get_by_role("button", name="Yes, go on").wait_for()
+    found["a question"] = page.evaluate(SHIFT) + page.evaluate(OVERFLOW)
     assert {place: wrong for place, wrong in found.items() if wrong} == {}
+    seen = {kind_of(server.url + place.format_map(parts)) for place in PLACES}
+    others = [link for kind, link in links.items() if kind not in seen]
+    pages = [link for link in others if "html" in page.request.get(link).headers["content-type"]]
+    assert pages == [], "these were not looked at"
+
+
+def kind_of(link: str) -> tuple[str, int]:
+    """What the addresses of one page have in common, whatever it shows: `/sets/1`, `/sets/2`."""
+    steps = urlsplit(link).path.split("/")
+    return steps[1], len(steps)
 
 
 def test_the_measures_see_what_they_are_to_see(visit):

@@ -123,6 +123,39 @@ def test_overtaken_requests_are_cancelled_and_the_last_keys_win(visit):
         route.abort()
 
 
+def test_a_slow_server_is_asked_at_once_when_free_and_once_for_keys_that_overtake_it(visit):
+    page = visit("/")
+    page.clock.install(time=0)
+    page.reload()
+    page.clock.pause_at(1000)  # from here on, time passes only as it is told to
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/?*part=results", hold)
+    box = page.locator("#q")
+
+    def type_keys(query: str) -> None:
+        with page.expect_request(re.compile("part=results")):
+            box.fill(query)
+
+    type_keys("stock")
+    page.clock.run_for(1000)
+    held.pop().continue_()
+    page.locator("a.open", has_text="src/stock.py").wait_for()
+    type_keys("stock_")  # it took a second, but nothing is under way
+    box.fill("stock_b")
+    box.fill("stock_books")
+    assert len(held) == 1, "the keys have not come to rest"
+    with page.expect_request(re.compile("q=stock_books")):
+        page.clock.run_for(250)
+    held.pop().continue_()
+    page.locator(".symbol", has_text="stock_books").first.wait_for()
+    for route in held:
+        route.abort()
+
+
 def test_back_and_forward_show_what_was_seen(visit):
     page = visit("/?q=stock_books")
     box = page.locator("#q")

@@ -6,7 +6,8 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -17,7 +18,7 @@ from sonde.web.viewer.rendering import DocumentPlace, render_markdown, render_no
 
 from .conftest import Server
 from .site import SECRET, Page, make_site, serve_site
-from .test_browser import BOUND_MS, CHROMIUM, axe, browser, check  # noqa: F401 - fixtures
+from .test_browser import CHROMIUM, axe, check  # noqa: F401 - a fixture
 
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -97,32 +98,14 @@ def add_files(root: Path) -> None:
     (root / "sums.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}}))
 
 
+@pytest.fixture(scope="module")
+def served(site: tuple[Server, Path]) -> Server:
+    return site[0]
+
+
 @pytest.fixture
-def visit(browser: Any, site: tuple[Server, Path]) -> Iterator[Callable[..., Any]]:  # noqa: F811
-    contexts, problems = [], []
-
-    def note(said: Any) -> None:
-        # a picture that a document names may be missing
-        if said.type == "error" and not said.text.startswith("Failed to load resource"):
-            problems.append(said.text)
-
-    def open_page(path: str, **options: Any) -> Any:
-        served = site[0].browser_options
-        contexts.append(
-            browser.new_context(**served | {"permissions": ["clipboard-read"]} | options)
-        )
-        page = contexts[-1].new_page()
-        page.set_default_timeout(BOUND_MS)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: problems.append(dialog.message))
-        page.on("console", note)
-        page.goto(path)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert problems == []
+def visit(visit: Callable[..., Any]) -> Callable[..., Any]:
+    return partial(visit, permissions=["clipboard-read"])
 
 
 needs_browser = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on this machine")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sonde.ranking.question import Question, shorten_word
@@ -149,15 +149,25 @@ def _find_similar(stores: Sequence[ChunkStore], term: str) -> list[str]:
 
 
 def _find_names(stores: Sequence[ChunkStore], asked: str) -> list[str]:
-    """Definitions whose names differ least from this one."""
+    """Definitions whose names begin with this one, or else differ least from it."""
     wanted = fold_name(asked)
-    names: dict[str, str] = {}
-    for store in stores:
-        for symbols in store.symbols_of(store.files()).values():
-            names |= {fold_name(symbol.name.rpartition(".")[2]): symbol.name for symbol in symbols}
-    # what has too few letters in common cannot be near, and is seen cheaply
-    near = [name for name in names if len(set(wanted) & set(name)) >= _LIKENESS * len(set(wanted))]
-    return [names[n] for n in difflib.get_close_matches(wanted, near, _MOST_NAMES, _LIKENESS)]
+    names = _list_names((store, store.paths_beginning(asked, _MOST_NAMES)) for store in stores)
+    near = sorted(name for name in names if name.startswith(wanted))
+    if not near:
+        names, letters = _list_names((store, store.files()) for store in stores), set(wanted)
+        # what has too few letters in common cannot be near, and is seen cheaply
+        some = (n for n in names if len(letters.intersection(n)) >= _LIKENESS * len(letters))
+        near = difflib.get_close_matches(wanted, some, _MOST_NAMES, _LIKENESS)
+    return [names[name] for name in near[:_MOST_NAMES]]
+
+
+def _list_names(chosen: Iterable[tuple[ChunkStore, Collection[str]]]) -> dict[str, str]:
+    """The names of definitions in these files, not headings, by their last part, folded."""
+    ends: dict[str, str] = {}  # many names are in many files: each is folded once
+    for store, paths in chosen:
+        for known in store.names_of(paths).values():
+            ends |= {name.rpartition(".")[2]: name for name, _kind in known if " " not in name}
+    return {fold_name(end): name for end, name in ends.items()}
 
 
 def _slips(term: str) -> set[str]:

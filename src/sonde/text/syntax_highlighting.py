@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -29,14 +28,6 @@ class Token(NamedTuple):
 
     kind: TokenKind
     text: str
-
-
-@dataclass(frozen=True)
-class _Family:
-    """How the languages of a family write comments, strings and the rest."""
-
-    pattern: str
-    ignores_case: bool = False
 
 
 _NUMBER = (
@@ -126,6 +117,8 @@ _KEYWORDS: Mapping[str, frozenset[str]] = {
         "rust": "as async await break const continue crate dyn else enum extern fn for if impl in "
         "let loop match mod move mut pub ref return static struct trait type unsafe use where "
         "while",
+        "scala": f"{_JAVA} {_KOTLIN} def given implicit lazy match then trait type using with",
+        "zig": f"{_C} and catch comptime defer errdefer error fn or orelse pub test try var",
         "swift": f"{_C} as actor associatedtype async await catch class defer deinit extension "
         "func guard import in init inout is let mutating open override private protocol public "
         "repeat rethrows some subscript throw throws try var weak where",
@@ -161,65 +154,63 @@ _DEFINERS = _words(
     "message service contract macro extension"
 )
 
-_FAMILIES: Mapping[str, _Family] = {
-    "c": _Family("|".join((
+_FAMILIES: Mapping[str, str] = {
+    "c": "|".join((
         _comment(_BLOCK, _SLASHES),
         r"(?P<attribute>^[ \t]*#[ \t]*\w+|#!?\[[^\]\n]*\]|(?<!\w)@[\w.]+)",
         _string(_DOUBLE, r"'(?:[^'\\\n]|\\[^\n]){1,8}'", _BACKTICKS, r'r#+"[\s\S]*?(?:"#+|\Z)'),
-        _NUMBER, _WORD))),
-    "js": _Family("|".join((
+        _NUMBER, _WORD)),
+    "js": "|".join((
         _comment(_BLOCK, _SLASHES), _AT,
         _string(_DOUBLE, _SINGLE, _BACKTICKS,
                 r"(?<=[=(,:;!&|?{}\[]) ?/(?![/*])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/\w*"),
-        r"(?P<tag></?[A-Za-z][\w.]*(?=[\s/>]))", _NUMBER, _WORD))),
-    "php": _Family("|".join((
+        r"(?P<tag></?[A-Za-z][\w.]*(?=[\s/>]))", _NUMBER, _WORD)),
+    "php": "|".join((
         _comment(_BLOCK, _SLASHES, r"#(?!\[)[^\n]*"), r"(?P<attribute>#\[[^\]\n]*\]|<\?php|\?>)",
-        _string(_DOUBLE, _SINGLE), _NUMBER, _WORD))),
-    "python": _Family("|".join((
+        _string(_DOUBLE, _SINGLE), _NUMBER, _WORD)),
+    "python": "|".join((
         _comment(_HASH), _string(_TRIPLE, f"[rRbBuUfF]{{0,2}}(?:{_DOUBLE}|{_SINGLE})"),
-        r"(?P<attribute>^[ \t]*@[\w.]+)", _NUMBER, _WORD))),
-    "script": _Family("|".join((
+        r"(?P<attribute>^[ \t]*@[\w.]+)", _NUMBER, _WORD)),
+    "script": "|".join((
         _comment(_HASH), _string(_TRIPLE, _DOUBLE, _SINGLE, r"(?<![\w:]):[a-z_]\w*[?!]?"),
-        r"(?P<attribute>@@?\w+|\$\{[^}\n]*\}|\$[\w@*#?!]+)", _NUMBER, _WORD))),
-    "lua": _Family("|".join((
+        r"(?P<attribute>@@?\w+|\$\{[^}\n]*\}|\$[\w@*#?!]+)", _NUMBER, _WORD)),
+    "lua": "|".join((
         _comment(r"--\[\[[\s\S]*?(?:\]\]|\Z)", r"--[^\n]*", r"\{-[\s\S]*?(?:-\}|\Z)"),
-        _string(_DOUBLE, r"'(?:[^'\\\n]|\\.)*'", r"\[\[[\s\S]*?(?:\]\]|\Z)"), _NUMBER, _WORD))),
-    "ml": _Family("|".join((
+        _string(_DOUBLE, r"'(?:[^'\\\n]|\\.)*'", r"\[\[[\s\S]*?(?:\]\]|\Z)"), _NUMBER, _WORD)),
+    "ml": "|".join((
         _comment(r"\(\*[\s\S]*?(?:\*\)|\Z)", _SLASHES, r"(?<!\S);[^\n]*", r"--[^\n]*",
                  r"\{-[\s\S]*?(?:-\}|\Z)", r"%%?[^\n]*"),
-        _string(_DOUBLE, r"(?<!\S):[a-z][\w-]*"), _NUMBER, _WORD))),
-    "sql": _Family("|".join((
+        _string(_DOUBLE, r"(?<!\S):[a-z][\w-]*"), _NUMBER, _WORD)),
+    "sql": "|".join((
         _comment(_BLOCK, r"--[^\n]*"), _string(_SINGLE, _DOUBLE), _NUMBER, _WORD)),
-        ignores_case=True),
-    "css": _Family("|".join((
+    "css": "|".join((
         _comment(_BLOCK, _SLASHES), _string(_DOUBLE, _SINGLE),
         r"(?P<keyword>@[\w-]+)|(?P<attribute>(?<!\w)(?:--|\$)[\w-]+)",
         r"(?P<key>[\w-]+(?=[ \t]*:[ \t]))|(?P<type>(?<![\w)])[.#][A-Za-z][\w-]*(?=[^;}\n]*[{,]))",
-        r"(?P<number>#[\da-fA-F]{3,8}\b|(?<![\w-])-?\d*\.?\d+(?:%|[a-z]{1,4})?\b)"))),
-    "markup": _Family("|".join((
+        r"(?P<number>#[\da-fA-F]{3,8}\b|(?<![\w-])-?\d*\.?\d+(?:%|[a-z]{1,4})?\b)")),
+    "markup": "|".join((
         _comment(r"<!--[\s\S]*?(?:-->|\Z)", r"\{#[^\n]*?#\}", r"\{/\*[^\n]*?\*/\}"),
         r"(?P<tag></?[A-Za-z][\w:.-]*|/?>)|(?P<attribute>[\w:@.-]+(?==[\"'{]))",
         _string(_DOUBLE, r"(?<==)'[^'\n]*'"),
-        r"(?P<constant>&\w+;)|(?P<keyword>\{%-?\s*\w+|-?%\}|\{\{|\}\})"))),
-    "json": _Family("|".join((
+        r"(?P<constant>&\w+;)|(?P<keyword>\{%-?\s*\w+|-?%\}|\{\{|\}\})")),
+    "json": "|".join((
         _comment(_SLASHES, r"/\*[\s\S]*?(?:\*/|\Z)"), r'(?P<key>"(?:[^"\\\n]|\\.)*"(?=\s*:))',
-        _string(_DOUBLE), r"(?P<constant>\b(?:true|false|null)\b)", _NUMBER))),
-    "config": _Family("|".join((
+        _string(_DOUBLE), r"(?P<constant>\b(?:true|false|null)\b)", _NUMBER)),
+    "config": "|".join((
         _comment(r"(?<!\S)[#;][^\n]*"), r"(?P<heading>^[ \t]*\[[^\]\n]+\]+)",
         r"(?P<key>^[ \t]*(?:- +)*[\w.\"'/@*<-][\w.\"'/ @*-]*?(?=[ \t]*(?::(?:[ \t]|$)|=)))",
         _string(_TRIPLE, _DOUBLE, _SINGLE),
         r"(?P<constant>\b(?:true|false|null|yes|no|on|off)\b)",
         r"(?P<attribute>[&*!][A-Za-z][\w-]*|\$\{[^}\n]*\})",
-        _NUMBER))),
-    "prose": _Family("|".join((
+        _NUMBER)),
+    "prose": "|".join((
         _comment(r"<!--[\s\S]*?(?:-->|\Z)"),
         r"(?P<heading>^\#{1,6} [^\n]*|^={1,6} [^\n]*|^(?:={3,}|-{3,}|~{3,}|\^{3,})$)",
         r"(?P<string>``[^`\n]+``|`[^`\n]+`|^```[\s\S]*?(?:^```|\Z))",
         r"(?P<keyword>^[ \t]*(?:[-*+]|\d+\.) (?=\S)|^\.\. [\w-]+::)|(?P<key>\*\*[^*\n]+\*\*)",
-        r"(?P<attribute>\]\([^)\s]+\)|https?://[^\s)>\]]+)"))),
-    "diff": _Family(
-        r"(?P<heading>^(?:diff|index|@@|---|\+\+\+)[^\n]*)"
-        r"|(?P<added>^\+[^\n]*)|(?P<removed>^-[^\n]*)"),
+        r"(?P<attribute>\]\([^)\s]+\)|https?://[^\s)>\]]+)")),
+    "diff": r"(?P<heading>^(?:diff|index|@@|---|\+\+\+)[^\n]*)"
+            r"|(?P<added>^\+[^\n]*)|(?P<removed>^-[^\n]*)",
 }  # fmt: skip
 
 _LANGUAGES: Mapping[str, str] = {
@@ -252,7 +243,7 @@ _LANGUAGES: Mapping[str, str] = {
 
 @cache
 def _compile(family: str) -> re.Pattern[str]:
-    return re.compile(_FAMILIES[family].pattern, re.MULTILINE)
+    return re.compile(_FAMILIES[family], re.MULTILINE)
 
 
 def highlight_code(text: str, language: str) -> list[list[Token]]:
@@ -277,7 +268,7 @@ def _is_readable(text: str, lines: list[str]) -> bool:
 def _read_pieces(text: str, language: str, family: str) -> Iterator[tuple[TokenKind, str]]:
     """The whole text in pieces; a piece may span lines."""
     keywords = _KEYWORDS.get(language) or _KEYWORDS.get(family, frozenset())
-    folds = _FAMILIES[family].ignores_case
+    folds = family == "sql"  # the one family whose keywords have no case
     at, before = 0, ""
     for found in _compile(family).finditer(text):
         start, end = found.span()

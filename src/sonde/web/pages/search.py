@@ -138,7 +138,7 @@ def _show_form(asked: SearchForm, known: Sequence[str]) -> Markup:
             tag("nav", tabs, class_="tabs", aria_label="Where to search"),
             tag("div",
                 _choose("project", "Project", places, asked.project)
-                if "project" in fields else None,
+                if "project" in fields and places else None,
                 _choose("mode", "By", list(_MODES.items()), asked.mode)
                 if "mode" in fields else None, class_="filters"),
             class_="bar"),

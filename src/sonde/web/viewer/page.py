@@ -32,6 +32,7 @@ from sonde.web.pages.html import (
     show_tokens,
     tag,
 )
+from sonde.web.results.groups import name_language
 from sonde.web.viewer import contents
 from sonde.web.viewer.folders import (
     show_branch,
@@ -91,7 +92,7 @@ def show_file(
     else:
         body = show_note("The file is empty")
     facts = [count_of(len(rows), "line"), html.show_size(len(text.encode("utf-8", "replace"))),
-             language_of(path).name]  # fmt: skip
+             name_language(language_of(path).name)]  # fmt: skip
     head = _show_head(app, place, asked, facts, _can_render(path), rows)
     outline = show_outline(asked, symbols, is_rendered=rendered is not None)
     note = tag("p", moved, class_="summary") if moved else None
