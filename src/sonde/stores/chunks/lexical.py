@@ -38,6 +38,11 @@ _RECOUNT_GROWTH = 20  # counts are dropped when the index has changed by one par
 _COMMON_TIMES = 1.5  # the rarest terms are tried alone where others find this many times as many
 
 State = tuple[int, int]  # differs whenever the words of any chunk do
+MERGE_WORDS = (
+    "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
+    " INSERT INTO names (names, rank) VALUES ('merge', 500);"
+    " INSERT INTO grams (grams, rank) VALUES ('merge', 2000)"
+)  # merges segments of the word indexes, a bounded number of pages
 
 
 class LexicalIndex:

@@ -18,7 +18,7 @@ import numpy as np
 from sonde.errors import IndexCorrupt, SondeError
 from sonde.stores.chunks import integrity, tables
 from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
-from sonde.stores.chunks.lexical import LexicalIndex, order_ties
+from sonde.stores.chunks.lexical import MERGE_WORDS, LexicalIndex, order_ties
 from sonde.stores.chunks.lexicon import forget_terms, spell_gram_query, spell_match
 from sonde.stores.chunks.tables import read_state
 from sonde.stores.chunks.vectors import VectorIndex
@@ -42,11 +42,6 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 _STATE = "f.path, f.hash, f.size, f.mtime_ns, f.language, f.kind, f.stamp"
 _COUNTED_STEMS = 4_000  # whose importers are kept: half a MB
-_MERGE_WORDS = (
-    "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
-    " INSERT INTO names (names, rank) VALUES ('merge', 500);"
-    " INSERT INTO grams (grams, rank) VALUES ('merge', 2000)"
-)  # merges segments of the word indexes, a bounded number of pages
 _WITHOUT_VECTOR = (
     "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.digest = c.digest"
     " AND v.model_id = (SELECT id FROM models WHERE name = ?) AND v.slot < ?)"
@@ -279,7 +274,7 @@ class ChunkIndex:
         with self._freeing() as (connection, unused):
             self._sweep(connection)
             unused += self._vectors.compact(connection)
-            connection.execute(_MERGE_WORDS)
+            connection.execute(MERGE_WORDS)
         self._reclaim()
         self._database.shrink()
 
