@@ -124,7 +124,7 @@ def ask_all(
 def list_features(asked: Asked, stage: str) -> Any:
     words, covered = asked.column("words"), asked.column("covered")
     static, near = asked.column("static"), asked.column(stage)
-    rows = [words * covered**4, near, near * covered]
+    rows = [words * covered**4, near, near * (1 - covered) ** 2]
     if stage == "deep":
         rows += [static * covered**2]
     return np.stack(rows, 1)

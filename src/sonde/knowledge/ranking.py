@@ -67,6 +67,7 @@ DENSE_DEPTH = 100  # pieces of one source retrieved by their vectors
 SECOND_PIECE_WEIGHT = 0.25  # share of the second best piece's score that is added to its entry's
 NEIGHBOUR_WEIGHT = 0.4
 """Share of an adjacent message's score that is added; tuned on a collection of dialogues."""
+NEAR_NEIGHBOUR_WEIGHT = 0.3  # the same of its nearness: from 0.15 to 0.6 all do as well
 MEANT = 0.5  # how likely a message of the named speaker and time is an answer, at least
 MEANT_DEPTH = 50  # such messages that are listed where the question names nothing else
 COVERING = 3  # pieces, the best by words, that tell whether the question is in words of the text
@@ -300,10 +301,11 @@ def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Group
         elif key not in more:
             more[key] = SECOND_PIECE_WEIGHT * one.score
     full = {key: (score + more.get(key, 0.0), found) for key, (score, found) in groups.items()}
-    return dict(sorted(_add_neighbours(full).items(), key=lambda item: -item[1][0]))
+    full = _add_neighbours(full, NEIGHBOUR_WEIGHT)
+    return dict(sorted(full.items(), key=lambda item: -item[1][0]))
 
 
-def _add_neighbours(groups: Grouped) -> Grouped:
+def _add_neighbours(groups: Grouped, share: float) -> Grouped:
     """Add to each message a share of its better neighbour: a question in one message is often
     answered in the next."""
     scores = {
@@ -319,19 +321,19 @@ def _add_neighbours(groups: Grouped) -> Grouped:
     if not scores:
         return groups
     return {
-        key: (score + NEIGHBOUR_WEIGHT * best_neighbour(found), found)
+        key: (score + share * best_neighbour(found), found)
         for key, (score, found) in groups.items()
     }
 
 
 def _keep_best(near: Mapping[int, float], places: Mapping[int, RankedPiece]) -> Grouped:
-    """The nearest piece of each entry, and every message."""
+    """The nearest piece of each entry, and every message, which its neighbours bring nearer."""
     groups: Grouped = {}
     for id_, nearness in sorted(near.items(), key=lambda item: -item[1]):
         if found := places.get(id_):
             key = id_ if found.entry.source == "chats" else (found.entry.number,)
             groups.setdefault(key, (nearness, found))
-    return groups
+    return _add_neighbours(groups, NEAR_NEIGHBOUR_WEIGHT)
 
 
 def _measure_coverage(weights: Mapping[str, float], best: Sequence[RankedPiece]) -> float:

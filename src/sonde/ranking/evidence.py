@@ -50,13 +50,15 @@ def count_covered(share: float, count: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """How one stage weighs evidence; fitted by `training/fit_knowledge.py` and rounded."""
+    """How one stage weighs evidence; fitted by `training/fit_knowledge.py`, and words raised until
+    no collection is answered worse than by words alone (docs/quality.md)."""
 
     words: float
     """Of `words` times `covered` to the power of four: the less of the question's words a source
     knows, the less they say."""
     near: tuple[float, float]
-    """Of the nearness by this stage's model, and that times `covered`."""
+    """Of the nearness by this stage's model, and that times the square of what is not covered: a
+    question in words of the text is left to words, as far as they order better."""
     static: float
     """Of the static model beside the deep one, times the square of `covered`."""
     top: tuple[float, float, float, float, float, float]
@@ -66,8 +68,8 @@ class _Weights:
 
 _WEIGHTS: Mapping[str, _Weights] = {
     "words": _Weights(3.7, (0.0, 0.0), 0.0, (-5.0, 0.0, 1.0, 0.0, 3.0, 0.2)),
-    "static": _Weights(3.7, (1.85, -1.75), 0.0, (-6.5, 1.1, 0.2, -0.5, 3.0, 0.15)),
-    "deep": _Weights(3.1, (4.1, -3.75), 0.55, (-8.0, 2.25, 2.35, -1.7, 2.65, 0.45)),
+    "static": _Weights(2.5, (0.0, 2.0), 0.0, (-6.5, 1.1, 0.2, -0.5, 3.0, 0.15)),
+    "deep": _Weights(4.0, (0.5, 6.0), 0.2, (-8.0, 2.25, 2.35, -1.7, 2.65, 0.45)),
 }
 _MOST_LEAD = 3.0  # a larger lead says no more
 _ALL = 4  # the power of `covered`: all words count far more than most of them
@@ -133,6 +135,6 @@ def split_evidence(each: Evidence) -> tuple[float, float, float]:
 
 
 def _split(weights: _Weights, each: Evidence) -> tuple[float, float, float]:
-    by_model = weights.near[0] + weights.near[1] * each.covered
+    by_model = weights.near[0] + weights.near[1] * (1.0 - each.covered) ** 2
     beside = weights.static * each.covered**2 * (each.static or 0.0)
     return weights.words * each.covered**_ALL * each.words, by_model * each.nearness, beside
