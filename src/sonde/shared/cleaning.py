@@ -41,12 +41,11 @@ def clean_index(
     files: set[str] = set()
     texts: set[str] = set()
     packs: set[str] = set()
-    for batch in tables.read("commits", ["recipe", "manifest", "snapshot"]):
-        for row in batch.to_pylist():
-            for path, fact in unpack_manifest(row["manifest"]).items():
-                files.add(name_rows(row["recipe"], path, fact))
-                texts.add(fact.digest)
-            packs |= Snapshot.unpack(row["snapshot"]).packs.keys()
+    for row in tables.read_rows("commits", ["recipe", "manifest", "snapshot"]):
+        for path, fact in unpack_manifest(row["manifest"]).items():
+            files.add(name_rows(row["recipe"], path, fact))
+            texts.add(fact.digest)
+        packs |= Snapshot.unpack(row["snapshot"]).packs.keys()
     removed = {"commits": len(stale)}
     removed["files"] = _sweep(tables, "files", "key", files, cut)
     # rows of a file that is gone, and those that a push wrote and did not live to name
@@ -76,8 +75,7 @@ def list_stale(shared: SharedIndex, before_ms: int) -> list[tuple[str, str]]:
     known = shared.repositories()
     heads = {(one.name, head.commit) for one in known for head in one.heads.values()}
     columns = ["repository", "commit"]
-    found = shared.tables.read("commits", columns, f"pushed_ms < {before_ms}")
-    rows = (row for batch in found for row in batch.to_pylist())
+    rows = shared.tables.read_rows("commits", columns, f"pushed_ms < {before_ms}")
     return [pair for row in rows if (pair := (row["repository"], row["commit"])) not in heads]
 
 
