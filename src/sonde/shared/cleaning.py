@@ -33,10 +33,12 @@ def clean_index(
     """Remove what is not needed. Returns how much of each was removed."""
     tables, began = shared.tables, now()
     cut = began - int(grace.total_seconds() * 1000)
-    stale = list_stale(shared, began - int(kept.total_seconds() * 1000))
+    before = began - int(kept.total_seconds() * 1000)
+    stale = list_stale(shared, before)
     for repository, commit in stale:
         where = f"repository = {quote_text(repository)} AND commit = {quote_text(commit)}"
-        tables.change("commits", _delete(where))
+        # one that is pushed again at this moment stays
+        tables.change("commits", _delete(f"{where} AND pushed_ms < {before}"))
     work.check()
     files: set[str] = set()
     texts: set[str] = set()
