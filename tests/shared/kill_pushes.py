@@ -167,11 +167,7 @@ if __name__ == "__main__":
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     os.nice(5)
-    found = run(
-        place,
-        int(sys.argv[1]),
-        url=sys.argv[3] if len(sys.argv) > 3 else "",
-        tell=partial(print, flush=True),
-    )
+    at = sys.argv[3] if len(sys.argv) > 3 else ""
+    found = run(place, int(sys.argv[1]), url=at, tell=partial(print, flush=True))
     print(json.dumps(found.__dict__, indent=1))
     sys.exit(bool(found.lost))
