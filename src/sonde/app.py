@@ -6,6 +6,7 @@ import hmac
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sonde.disk.trees import Disk
@@ -105,6 +106,17 @@ class App:
             reach=reach,
         )
         return replace(self, workspace=workspace, disk=self.disk.seen_by(workspace))
+
+    def lets_agents_write(self, user: str) -> bool:
+        """Whether agents of a user may add notes: the operator's setting offers it, and any other
+        user has agreed on the page."""
+        agreed = user == LOCAL or bool(self.grounds.users.list_given("agentNotes", user))
+        return self.knowledge.agent_notes and agreed
+
+    def let_agents_write(self, user: str, *, lets: bool) -> None:
+        """Record what a user has agreed to."""
+        change = partial(self.grounds.users.give, "agentNotes")
+        (change if lets else self.grounds.users.withdraw)(user, "yes")
 
     def close(self) -> None:
         """Stop background work and close every file."""

@@ -324,6 +324,8 @@ def _open_library(settings: Settings, workspace: Workspace, users: Users) -> Lib
         Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,
         models=models, max_tokens=workspace.max_tokens,
         list_shared=partial(users.list_given, "knowledge"),
+        agent_notes=settings.agent_notes,
+        list_filled=partial(users.list_given, "collections"),
     )  # fmt: skip
     if settings.knowledge_store == "sqlite":
         return make(open_store=partial(_open_knowledge, settings.home))

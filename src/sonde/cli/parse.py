@@ -276,7 +276,7 @@ COMMANDS = (
         _value("folder", metavar="FOLDER", words="folder",
                about="what to allow, share or withdraw"),
         _value("--knowledge", metavar="OWNER",
-               about="share or withdraw the knowledge of this user instead of a folder"),
+               about="share the knowledge of this user instead of a folder, or allow adding to it"),
     ), "sonde users allow anna /srv/anna"),
     Command("completion", "print the completion script of a shell", "completion:run_completion", (
         _value("shell", choices=SHELLS, metavar="SHELL", needed=True, about=", ".join(SHELLS)),

@@ -54,6 +54,7 @@ class Settings:
     file_roots: tuple[str, ...] = ()
     assume_yes: bool = False
     auto_index: bool = False
+    agent_notes: bool = False
     editor: str = "vscode"
     log_level: LogLevel = "warning"
     host: str = "127.0.0.1"
@@ -242,6 +243,9 @@ RULES: dict[str, Rule] = {
     "auto_index": _flag("autoIndex",
         "If true, the project that a server is started in is indexed without asking, unless it is "
         "very large. Default: false."),
+    "agent_notes": _flag("agentNotes",
+        "If true, agents may add notes (the tool notes_add is listed); a user of a server agrees "
+        "on the knowledge page first. Default: false."),
     "editor": _text("editor", "an editor, 'none', or an address with {path}",
         r"vscode|cursor|jetbrains|zed|none|[a-z][a-z0-9+.-]{1,30}:[^\s{}]*(\{(path|line)\}[^\s{}]*){1,2}",
         "Editor that the page of a file opens: 'vscode', 'cursor', 'jetbrains', 'zed', 'none', or "

@@ -21,13 +21,14 @@ from sonde.runtime.system import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 from sonde.types import LOCAL
 
-Gift = Literal["fileRoots", "projects", "knowledge"]
+Gift = Literal["fileRoots", "projects", "knowledge", "collections", "agentNotes"]
 """What an operator gives: folders to index, scan and read, projects to search and read, and
-collections of knowledge, each by the name of the user whose it is."""
+collections of knowledge to read, or to fill as well, each by the name of the user whose it is. Only
+`agentNotes` is the user's own word: whether agents may add notes."""
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 EVERYONE = "all"
 """In place of a user: whatever is given to it is given to every user."""
-_FORMAT = 3  # of the file of keys; since 2 it says what users were given, since 3 knowledge too
+_FORMAT = 4  # of the file of keys; since 2 it says what users were given, since 4 what they fill
 _POLL_S = 0.02  # another process holds the lock for a few milliseconds
 _SIGNING_KEY_BYTES = 32  # as many as the digest of HMAC-SHA256
 

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sonde import errors
 from sonde.knowledge.retrieval import check_preferences
+from sonde.knowledge.uploading import MAX_UPLOAD_BYTES
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.listing import Buckets
 from sonde.types import LOCAL, Caller
@@ -36,6 +37,8 @@ BODY_TIMEOUT_S = 30.0
 """Time for a body to arrive; bounds what a client that sends slowly can hold open."""
 WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST = 0.5, 10
 """Wrong tokens per address: enough for typing errors, far too few for guessing."""
+UPLOADS = ("/knowledge/files", "/api/knowledge/files")
+"""Where files are sent to: the body is larger there, and is not held in memory."""
 LOGIN = "/login"
 LOGOUT = "/logout"
 OPEN_PATHS = frozenset(
@@ -102,7 +105,11 @@ class Guard:
         try:
             scope[SCOPE_CALLER] = self._admit(scope, Headers(scope=scope))
             if scope["type"] == "http":
-                receive = await _read_body(Headers(scope=scope), receive)
+                sent = Headers(scope=scope)
+                if scope["path"] in UPLOADS and scope["method"] == "POST":
+                    receive = _limit_body(sent, receive)
+                else:
+                    receive = await _read_body(sent, receive)
         except errors.SondeError as error:
             nameless = isinstance(error, errors.TokenRequired)
             if nameless and is_person(scope) and scope["method"] == "GET":
@@ -280,6 +287,24 @@ async def _read_body(headers: Headers, receive: Receive) -> Receive:
                 return replay
     problem = f"The body did not come within {BODY_TIMEOUT_S:.0f} s."
     raise errors.InvalidRequest("timeout", user_message=problem)
+
+
+def _limit_body(headers: Headers, receive: Receive) -> Receive:
+    """A `receive` that refuses a body which is larger than an upload may be."""
+    declared = headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared) > MAX_UPLOAD_BYTES:
+        raise errors.BodyTooLarge(f"Content-Length: {declared[:40]}", most=MAX_UPLOAD_BYTES)
+    size = 0
+
+    async def count() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > MAX_UPLOAD_BYTES:
+            raise errors.BodyTooLarge(f"more than {MAX_UPLOAD_BYTES} bytes", most=MAX_UPLOAD_BYTES)
+        return message
+
+    return count
 
 
 async def _refuse(error: errors.SondeError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -36,6 +36,8 @@ def run_mcp(session: Session) -> int:
     settings, own = _read_settings(session)
     enhanced = own.enhanced_tool_descriptions
     early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
+    if own.agent_notes:
+        early = None  # one tool more than it has
     open_app = _open_later(session, settings)
     _check_embedding(own)
     if sys.stdin and sys.stdin.isatty():
@@ -174,6 +176,7 @@ def _make_listing(settings: Settings) -> Listing:
         enhanced=settings.enhanced_tool_descriptions,
         routes=ROUTES,
         tool_limits=settings.tool_limits,
+        offered=("notes_add",) if settings.agent_notes else (),
     )
     _ = listing.limits  # an unknown tool name is an error at start-up
     return listing

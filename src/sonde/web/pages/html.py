@@ -344,7 +344,11 @@ def _describe_outcome(job: Mapping[str, Any]) -> str:
         return str(error or "")
     took = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
     seconds = took.total_seconds()
-    return f"took {format_seconds(seconds)}" if seconds >= 1 else "took less than a second"
+    words = f"took {format_seconds(seconds)}" if seconds >= 1 else "took less than a second"
+    report = (job.get("report") or {}) if job["kind"] == "import" else {}
+    done = {name: report.get(name) for name in ("added", "updated", "removed", "unchanged")}
+    done["skipped"] = sum((report.get("skipped") or {}).values())
+    return ", ".join([*(f"{count:,} {name}" for name, count in done.items() if count), words])
 
 
 def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
