@@ -17,7 +17,8 @@ from tests.users.site import Site, User
 from tests.waiting import wait_until
 from tests.web.conftest import Server
 
-from sonde.knowledge.uploading import MAX_UPLOAD_BYTES, MAX_UPLOAD_FILES
+from sonde.knowledge.uploading import MAX_UPLOAD_FILES
+from sonde.web.patience import MAX_UPLOAD_BYTES
 
 EDGE = "----edge"
 
@@ -252,7 +253,7 @@ def test_the_tool_is_listed_only_where_it_is_offered(
     anna: Sender, site: Site, served: Server
 ) -> None:
     def list_names(user: User) -> set[str]:
-        return {tool["name"] for tool in user._rpc("tools/list", {})["tools"]}  # noqa: SLF001
+        return {tool["name"] for tool in user._rpc("tools/list", {})["tools"]}
 
     assert "notes_add" in list_names(anna)
     assert "notes_add" not in list_names(User(served, site.keys["anna"]))

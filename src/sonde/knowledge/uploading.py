@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sonde.errors import DiskFull, InvalidRequest, OutsideRoots, TooManyRequests
-from sonde.knowledge.importing import MAX_EXAMPLES, MAX_FILE_BYTES, ImportReport, import_source
+from sonde.knowledge.importing import MAX_EXAMPLES, ImportReport, import_source
 from sonde.knowledge.library import Library
 from sonde.knowledge.parsing import Parsers
 from sonde.runtime.jobs import Job
@@ -20,7 +20,6 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import Source
 from sonde.types import LOCAL, Caller, Skipped
 
-MAX_UPLOAD_BYTES = MAX_FILE_BYTES + (1 << 20)  # the largest file that is read, and what is around
 MAX_UPLOAD_FILES = 1_000  # of one request; a larger folder is sent as a zip
 MAX_UPLOADS = 4  # of one user at a time: each has a parser of its own
 _ORIGIN = "upload:"  # before the name of what was sent; no path begins like it

@@ -24,12 +24,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sonde import errors
 from sonde.knowledge.retrieval import check_preferences
-from sonde.knowledge.uploading import MAX_UPLOAD_BYTES
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.listing import Buckets
 from sonde.types import LOCAL, Caller
 from sonde.web.accounts import BrowserSessions, Tokens
 from sonde.web.pages.html import is_person, refuse_request
+from sonde.web.patience import MAX_UPLOAD_BYTES, UPLOADS
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Limit of a request's body and of a WebSocket message; far more than any call needs."""
@@ -37,8 +37,6 @@ BODY_TIMEOUT_S = 30.0
 """Time for a body to arrive; bounds what a client that sends slowly can hold open."""
 WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST = 0.5, 10
 """Wrong tokens per address: enough for typing errors, far too few for guessing."""
-UPLOADS = ("/knowledge/files", "/api/knowledge/files")
-"""Where files are sent to: the body is larger there, and is not held in memory."""
 LOGIN = "/login"
 LOGOUT = "/logout"
 OPEN_PATHS = frozenset(

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sonde.web.guard import UPLOADS
-
+UPLOADS = ("/knowledge/files", "/api/knowledge/files")
+"""Where files are sent to: the body is larger there, and is not held in memory."""
+MAX_UPLOAD_BYTES = 257 << 20  # 256 MiB, the largest file that is imported, and what is around it
 _REFUSAL = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 

@@ -338,17 +338,15 @@ def format_left(seconds: float) -> str:
 
 def _describe_outcome(job: Mapping[str, Any]) -> str:
     """What came of a job that has ended: why it failed, or how long it took."""
-    error = (job.get("error") or {}).get("userMessage")
-    began, ended = job.get("startedAt"), job.get("finishedAt")
+    error, began, ended = job.get("error") or {}, job.get("startedAt"), job.get("finishedAt")
     if error or not began or not ended:
-        return str(error or "")
-    took = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
-    seconds = took.total_seconds()
-    words = f"took {format_seconds(seconds)}" if seconds >= 1 else "took less than a second"
-    report = (job.get("report") or {}) if job["kind"] == "import" else {}
+        return str(error.get("userMessage", ""))
+    seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    words = f"took {format_seconds(seconds) if seconds >= 1 else 'less than a second'}"
+    report = (job["kind"] == "import" and job.get("report")) or {}
     done = {name: report.get(name) for name in ("added", "updated", "removed", "unchanged")}
-    done["skipped"] = sum((report.get("skipped") or {}).values())
-    return ", ".join([*(f"{count:,} {name}" for name, count in done.items() if count), words])
+    done["skipped"] = sum(report.get("skipped", {}).values())
+    return ", ".join([*(f"{n:,} {name}" for name, n in done.items() if n), words])
 
 
 def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:

@@ -17,7 +17,7 @@ from sonde.errors import EntryMissing, PermissionDenied
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.ranking import make_uri
 from sonde.knowledge.service import KnowledgeRequest, PageOptions, search_knowledge
-from sonde.knowledge.uploading import MAX_UPLOAD_BYTES, MAX_UPLOAD_FILES
+from sonde.knowledge.uploading import MAX_UPLOAD_FILES
 from sonde.policy.read import open_shown
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, Source
@@ -28,7 +28,6 @@ from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.tools.shapes.know import show_ranked_page
 from sonde.types import LOCAL, Json
-from sonde.web.guard import UPLOADS
 from sonde.web.pages import html
 from sonde.web.pages.html import (
     Markup,
@@ -39,6 +38,7 @@ from sonde.web.pages.html import (
     show_note,
     tag,
 )
+from sonde.web.patience import MAX_UPLOAD_BYTES, UPLOADS
 from sonde.web.viewer.rendering import DocumentPlace, render_markdown
 
 _SHOWN = 30  # entries of a page: a few screens
