@@ -344,9 +344,9 @@ def _describe_outcome(job: Mapping[str, Any]) -> str:
     seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
     words = f"took {format_seconds(seconds) if seconds >= 1 else 'less than a second'}"
     report = (job["kind"] == "import" and job.get("report")) or {}
-    done = {name: report.get(name) for name in ("added", "updated", "removed", "unchanged")}
+    done = {key: report.get(key) for key in ("added", "updated", "removed", "unchanged")}
     done["skipped"] = sum(report.get("skipped", {}).values())
-    return ", ".join([*(f"{n:,} {name}" for name, n in done.items() if n), words])
+    return ", ".join([f"{n:,} {name}" for name, n in done.items() if n] + [words])
 
 
 def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
