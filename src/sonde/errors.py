@@ -247,6 +247,26 @@ class NoHistory(CatalogError, code="NO_HISTORY"):
     user_message = "This project has no git history that can be searched."
     next_action = "Search a project that is the root of a git repository; git must be installed."
 
+class SharedIndexMissing(CatalogError, code="SHARED_INDEX_NOT_FOUND"):
+    """The address holds no shared index, or not the repository, branch or commit that is asked."""
+    user_message = "There is no shared index at '{url}'."
+    next_action = "Check the address, or make one: `sonde push URL` in a repository."
+
+class SharedIndexUnreachable(CatalogError, code="SHARED_INDEX_UNREACHABLE"):
+    """The storage of the shared index did not answer, refused the credentials, or failed."""
+    user_message = "The shared index at '{url}' cannot be reached."
+    next_action = "Check the network and the address; local indexes work without it."
+
+class SharedIndexRefused(SharedIndexUnreachable, code="SHARED_INDEX_REFUSED"):
+    """The storage of the shared index refused the credentials, or there are none."""
+    user_message = "The storage at '{url}' refused the credentials."
+    next_action = "Set the credentials in the environment, e.g. AWS_ACCESS_KEY_ID for s3://."
+
+class Uncommitted(CatalogError, code="UNCOMMITTED_CHANGES"):
+    """Files differ from the commit that is to be pushed."""
+    user_message = "{count} files differ from the commit, such as {path}."
+    next_action = "Commit or stash them: only what is committed is pushed."
+
 class StorageUnusable(CatalogError, code="STORAGE_UNUSABLE"):
     """The folder of the indexes cannot be read or written."""
     user_message = "The folder where sonde keeps its indexes cannot be used."

@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sonde.errors import NoHistory
 from sonde.policy.admit import Rules, compile_rules, find_denied
@@ -125,3 +126,60 @@ def _run_git(root: Path, arguments: Sequence[str], given: bytes = b"") -> bytes:
         said = getattr(error, "stderr", b"") or b""
         raise NoHistory(f"{error} {said.decode('utf-8', 'replace').strip()}") from error
     return done.stdout
+
+
+class Checkout(NamedTuple):
+    """What is checked out: the commit, its branch if one is, and where it comes from."""
+
+    commit: str
+    branch: str
+    default_branch: str
+    """The branch that the remote calls its default, as far as this clone knows."""
+    remote: str
+    """The address of the remote `origin`; empty if there is none."""
+
+
+def read_checkout(root: Path) -> Checkout:
+    """What is checked out in the project's repository."""
+    commit = _run_git(root, ("rev-parse", "--verify", "HEAD")).decode().strip()
+    branch = _run_git(root, ("rev-parse", "--abbrev-ref", "HEAD")).decode().strip()
+    if branch == "HEAD":  # detached, as in CI: the remote's branch at this commit, if just one is
+        asked = ("for-each-ref", "--points-at=HEAD", "--format=%(refname:lstrip=3)", "refs/remotes")
+        found = set(_run_git(root, asked).decode().split()) - {"HEAD"}
+        branch = found.pop() if len(found) == 1 else ""
+    named = ("for-each-ref", "--format=%(symref:lstrip=3)", "refs/remotes/origin/HEAD")
+    default = _run_git(root, named).decode().strip()
+    remote = _run_git(root, ("config", "--default", "", "--get", "remote.origin.url")).decode()
+    return Checkout(commit, branch, default, remote.strip())
+
+
+def list_committed(root: Path) -> dict[str, bool]:
+    """The files of the commit that is checked out, and whether each is executable."""
+    found: dict[str, bool] = {}
+    for entry in _run_git(root, ("ls-tree", "-r", "-z", "HEAD")).split(b"\0"):
+        facts, _, name = entry.partition(b"\t")
+        if facts.startswith(b"100"):  # a regular file
+            found[name.decode("utf-8", "surrogateescape")] = facts.startswith(b"100755")
+    return found
+
+
+def list_uncommitted(root: Path) -> list[str]:
+    """Tracked files whose content is not that of the commit; no filter of the repository is run."""
+    parts = _run_git(root, ("diff-index", "--raw", "-z", "--no-renames", "HEAD")).split(b"\0")
+    suspects = {
+        name: facts.split()[2] for facts, name in zip(parts[::2], parts[1::2], strict=False)
+    }
+    here = [n for n in suspects if b"\n" not in n and (root / os.fsdecode(n)).is_file()]
+    asked = ("hash-object", "--no-filters", "--stdin-paths")
+    hashed = _run_git(root, asked, b"\n".join(here)).split() if here else []
+    same = {name for name, now in zip(here, hashed, strict=True) if now == suspects[name]}
+    return sorted(os.fsdecode(name) for name in suspects.keys() - same)
+
+
+def is_ancestor(root: Path, older: str, newer: str) -> bool:
+    """Whether one commit leads to another; false where a shallow clone does not know."""
+    try:
+        _run_git(root, ("merge-base", "--is-ancestor", older, newer))
+    except NoHistory:
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""A pushed commit: its files with their contents' digests, and how its index was made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sonde.errors import IndexCorrupt
+from sonde.types import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file of a commit; `digest` is the SHA-256 of its bytes, in hex."""
+
+    digest: str
+    size: int
+    kind: Kind
+    language: str
+    executable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PushedCommit:
+    """A commit in a shared index."""
+
+    repository: str
+    commit: str
+    pushed_ms: int
+    recipe: str
+    models: tuple[str, ...]
+    files: Mapping[str, FileFacts]
+    snapshot: bytes
+
+
+def pack_manifest(files: Mapping[str, FileFacts]) -> bytes:
+    """The files of a commit as its row holds them."""
+    rows = [
+        [path, fact.digest, fact.size, fact.kind, fact.language, fact.executable]
+        for path, fact in sorted(files.items())
+    ]
+    return zlib.compress(json.dumps(rows).encode("utf-8", "surrogatepass"))
+
+
+def unpack_manifest(data: bytes) -> dict[str, FileFacts]:
+    """The files of a commit; raises `IndexCorrupt`."""
+    try:
+        rows = json.loads(zlib.decompress(data))
+        return {
+            str(path): FileFacts(str(digest), int(size), kind, str(language), bool(executable))
+            for path, digest, size, kind, language, executable in rows
+        }
+    except (zlib.error, ValueError, TypeError) as error:
+        raise IndexCorrupt(f"the list of files of a commit cannot be read: {error}") from error
+
+
+def shorten_recipe(recipe: str) -> str:
+    """How files are cut, without what is admitted: indexes that agree in this can be mixed."""
+    return " ".join(recipe.split(" ")[:2])
+
+
+def name_rows(recipe: str, path: str, fact: FileFacts) -> str:
+    """The key of a file's rows: the same path and content are chunked in the same way."""
+    parts = (shorten_recipe(recipe), fact.kind, path, fact.digest)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]

@@ -1,0 +1,268 @@
+"""Rows of a shared index: written as files are indexed, and read back into a store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from sonde.runtime.work import Work
+from sonde.shared.manifest import FileFacts, PushedCommit, name_rows
+from sonde.shared.tables import SharedTables, clock_ms
+from sonde.stores.chunks.base import ChunkStore, Vectors
+from sonde.types import Chunk, FileState, FileWords, Kind, ParsedFile, Progress, Span, Symbol
+
+_FLUSHED_CHARS = 24_000_000  # of text held before rows are written: some 100 MB with its words
+_FLUSHED_VECTORS = 8_192
+_FILES_AT_ONCE = 500  # read back and stored in one transaction
+_SPANS = ("start_line", "end_line", "start_byte", "end_byte")
+_OF_FILE = ("language", "kind", "symbols", "tags", "names", "imports", "grams")
+_OF_CHUNK = ("digest", "symbol", "header", "text", "path_words", "name_words", "words")
+_PLAIN = re.compile(r"[a-z0-9-]{1,40}")
+
+
+def name_vectors(model: str) -> str:
+    """The table of a model's vectors."""
+    plain = _PLAIN.fullmatch(model)
+    return f"vectors_{model if plain else hashlib.sha256(model.encode()).hexdigest()[:16]}"
+
+
+@dataclass(slots=True)
+class Written:
+    """What a push has added, and what was there already."""
+
+    texts: int = 0
+    files: int = 0
+    known_files: int = 0
+    chunks: int = 0
+    known_chunks: int = 0
+    vectors: int = 0
+    known_vectors: int = 0
+
+
+@dataclass(slots=True)
+class RowWriter:
+    """Adds what the tables lack of files and vectors, in large batches."""
+
+    tables: SharedTables
+    recipe: str
+    read_text: Callable[[FileState], bytes]
+    written: Written = field(default_factory=Written)
+    _files: dict[str, ParsedFile] = field(default_factory=dict)
+    _chars: int = 0
+    _vectors: dict[str, dict[str, Vectors]] = field(default_factory=dict)
+
+    def add_files(self, files: Iterable[ParsedFile]) -> None:
+        """Take files that were just parsed; they are written by and by."""
+        for file in files:
+            self._files[name_rows(self.recipe, file.state.path, facts_of(file.state))] = file
+            self._chars += file.state.size
+        if self._chars >= _FLUSHED_CHARS:
+            self._flush_files()
+
+    def add_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
+        """Take vectors of chunks."""
+        held = self._vectors.setdefault(model, {})
+        held.update(zip((digest.hex() for digest in digests), vectors, strict=True))
+        if len(held) >= _FLUSHED_VECTORS:
+            self._flush_vectors(model)
+
+    def flush(self) -> None:
+        """Write what is left."""
+        self._flush_files()
+        for model in list(self._vectors):
+            self._flush_vectors(model)
+
+    def _flush_files(self) -> None:
+        """Contents, then chunks, then files: a file's row says that the others are there."""
+        files, self._files, self._chars = self._files, {}, 0
+        if not files:
+            return
+        tables, now = self.tables, clock_ms()
+        states = {file.state.hash: file.state for file in files.values()}
+        known = tables.list_known("texts", "digest", states)
+        tables.touch("texts", "digest", known)
+        if fresh := sorted(states.keys() - known):
+            data = [self.read_text(states[digest]) for digest in fresh]
+            tables.add("texts", {"digest": fresh, "seen_ms": [now] * len(fresh), "data": data})
+        held = tables.list_known("files", "key", files)
+        tables.touch("files", "key", held)
+        new = {key: file for key, file in files.items() if key not in held}
+        if rows := [row for key, file in new.items() for row in _list_chunk_rows(key, file)]:
+            tables.add("chunks", _turn(rows))
+        if rows := [_describe_file(key, file, now) for key, file in new.items()]:
+            tables.add("files", _turn(rows))
+        done = self.written
+        done.texts += len(fresh)
+        done.files += len(new)
+        done.known_files += len(held)
+        done.chunks += sum(len(file.chunks) for file in new.values())
+        done.known_chunks += sum(len(files[key].chunks) for key in held)
+
+    def _flush_vectors(self, model: str) -> None:
+        held, table = self._vectors.pop(model), name_vectors(model)
+        known = self.tables.list_known(table, "digest", held)
+        self.tables.touch(table, "digest", known)
+        self.written.known_vectors += len(known)
+        if fresh := sorted(held.keys() - known):
+            columns = {
+                "digest": fresh,
+                "seen_ms": [clock_ms()] * len(fresh),
+                "vector": _pack_halves([held[digest] for digest in fresh]),
+            }
+            self.tables.add(table, columns, dimensions=len(held[fresh[0]]))
+            self.written.vectors += len(fresh)
+
+
+def facts_of(state: FileState, *, executable: bool = False) -> FileFacts:
+    """What a manifest says of an indexed file."""
+    return FileFacts(state.hash, state.size, state.kind, state.language, executable)
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _turn(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _describe_file(key: str, file: ParsedFile, now: int) -> Mapping[str, Any]:
+    state, words = file.state, _words_of(file)
+    return {
+        "key": key,
+        "path": state.path,
+        "hash": state.hash,
+        "size": state.size,
+        "language": state.language,
+        "kind": state.kind,
+        "symbols": _clean(json.dumps(file.symbols)),
+        "tags": _clean(json.dumps(file.tags)),
+        "names": words.names,
+        "imports": words.imports,
+        "grams": words.grams,
+        "seen_ms": now,
+    }
+
+
+def _words_of(file: ParsedFile) -> FileWords:
+    from sonde.stores.chunks.lexicon import list_file_terms
+
+    return file.words or list_file_terms(file)
+
+
+def _list_chunk_rows(key: str, file: ParsedFile) -> Iterator[Mapping[str, Any]]:
+    chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
+    for place, (chunk, terms) in enumerate(zip(chunks, _words_of(file).chunks, strict=True)):
+        span = chunk.span
+        yield {
+            "file": key,
+            "place": place,
+            "start_line": span.start_line,
+            "end_line": span.end_line,
+            "start_byte": span.start_byte,
+            "end_byte": span.end_byte,
+            "digest": chunk.digest.hex(),
+            "symbol": _clean(chunk.symbol),
+            "header": _clean(chunk.header),
+            "text": _clean(chunk.text),
+            "path_words": terms[0],
+            "name_words": terms[1],
+            "words": terms[2],
+        }
+
+
+def _pack_halves(rows: Sequence[Vectors]) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    flat = pa.array(np.stack(rows).astype(np.float16).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, len(rows[0]))
+
+
+def fill_from_rows(tables: SharedTables, commit: PushedCommit, folder: Path, work: Work) -> int:
+    """Write the index of a commit into a folder from the rows. Returns the bytes of its texts."""
+    from sonde.stores.chunks.sqlite import SqliteChunkStore  # the store that snapshots are of
+
+    read = 0
+    for kind in ("code", "docs"):
+        store = SqliteChunkStore(folder, kind)
+        try:
+            store.clear()
+            read += _fill_store(tables, commit, kind, store, work)
+        finally:
+            store.close()
+    return read
+
+
+def _fill_store(
+    tables: SharedTables, commit: PushedCommit, kind: Kind, store: ChunkStore, work: Work
+) -> int:
+    wanted = iter((p, fact) for p, fact in commit.files.items() if fact.kind == kind)
+    total, done, read = len(commit.files), 0, 0
+    while part := dict(islice(wanted, _FILES_AT_ONCE)):
+        files = _read_files(tables, commit.recipe, part)
+        for model in commit.models:
+            missing = {chunk.digest for file in files for chunk in file.chunks}
+            for digests, vectors in read_vectors(
+                tables, model, missing - store.known_digests(model, missing)
+            ):
+                store.put_vectors(model, digests, vectors)
+        store.replace(files)
+        done += len(part)
+        read += sum(file.state.size for file in files)
+        work.report(Progress("fetching", done, total))
+    return read
+
+
+def _read_files(
+    tables: SharedTables, recipe: str, facts: Mapping[str, FileFacts]
+) -> list[ParsedFile]:
+    path_of = {name_rows(recipe, path, fact): path for path, fact in facts.items()}
+    columns = ["file", "place", *_SPANS, *_OF_CHUNK]
+    chunks: dict[str, dict[int, tuple[Chunk, tuple[str, str, str]]]] = {}
+    for batch in tables.read_among("chunks", columns, "file", path_of):
+        for row in batch.to_pylist():
+            span = Span(*(row[name] for name in _SPANS))
+            path = path_of[row["file"]]
+            chunk = Chunk(path, row["text"], span, row["header"], row["symbol"])
+            terms = (row["path_words"], row["name_words"], row["words"])
+            chunks.setdefault(row["file"], {})[row["place"]] = chunk, terms
+    files: dict[str, ParsedFile] = {}
+    for batch in tables.read_among("files", ["key", *_OF_FILE], "key", path_of):
+        for row in batch.to_pylist():
+            path = path_of[row["key"]]
+            held = [
+                pair for _, pair in sorted(chunks.get(row["key"], {}).items(), key=itemgetter(0))
+            ]
+            words = FileWords(
+                tuple(terms for _, terms in held), row["names"], row["imports"], row["grams"]
+            )
+            fact = facts[path]
+            state = FileState(path, fact.digest, fact.size, 0, fact.language, fact.kind)
+            symbols = tuple(map(Symbol._make, json.loads(row["symbols"])))
+            files[path] = ParsedFile(
+                state, tuple(chunk for chunk, _ in held), symbols,
+                tags=tuple(json.loads(row["tags"])), words=words,
+            )  # fmt: skip
+    return list(files.values())
+
+
+def read_vectors(
+    tables: SharedTables, model: str, digests: Iterable[bytes]
+) -> Iterator[tuple[list[bytes], Vectors]]:
+    """Vectors of a model by digest, where they exist."""
+    import numpy as np
+
+    wanted = {digest.hex() for digest in digests}
+    for batch in tables.read_among(name_vectors(model), ["digest", "vector"], "digest", wanted):
+        rows = batch["vector"].flatten().to_numpy().reshape(batch.num_rows, -1)
+        found = [bytes.fromhex(digest) for digest in batch["digest"].to_pylist()]
+        if found:
+            yield found, rows.astype(np.float32)

@@ -1,0 +1,238 @@
+"""Sealed snapshots of an index: its files as blocks, each stored once and checked when read.
+
+A database or vector file changes in a few places from one commit to the next. It is cut at fixed
+places into blocks named after their content; a push stores the blocks that no earlier snapshot of
+the repository has, compressed, as one table (a pack). A snapshot lists its blocks and the packs
+that hold them. When those are many, or mostly out of use, all blocks are written into a new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sonde.errors import IndexCorrupt
+from sonde.runtime.private import make_folder
+from sonde.runtime.work import Work
+from sonde.shared.tables import SharedTables
+from sonde.stores.files import translate_os_errors
+from sonde.types import Progress
+
+BLOCK = 64 << 10  # bytes: a changed page costs little, and a block still compresses well
+_MOST_PACKS = 12  # of one snapshot: each costs some requests
+_LEAST_USED = 0.5  # the share of a snapshot's packs that it must need
+_ADDED_BYTES = 32 << 20  # compressed blocks held in memory before they are written
+_DATABASES = ("index.db", "docs.db")
+_FOLDERS = ("index.vectors", "docs.vectors")
+_PATHS = (*_DATABASES, *_FOLDERS)
+_MAX_BYTES = 64 << 30  # of one file: a size beyond it is no index
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The blocks of each file in order, and what is in each pack."""
+
+    files: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    """Path in the index folder -> size and blocks."""
+    packs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def pack(self) -> bytes:
+        """The snapshot as a commit's row holds it."""
+        value = {"files": dict(self.files), "packs": dict(self.packs)}
+        return zlib.compress(json.dumps(value).encode())
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Snapshot:
+        """A snapshot from a commit's row; raises `IndexCorrupt`."""
+        try:
+            value = json.loads(zlib.decompress(data))
+            files = {
+                str(path): (int(size), tuple(map(str, blocks)))
+                for path, (size, blocks) in value["files"].items()
+            }
+            packs = {str(name): tuple(map(str, held)) for name, held in value["packs"].items()}
+        except (zlib.error, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise IndexCorrupt(f"a snapshot cannot be read: {error}") from error
+        if any(
+            not _is_ours(path) or not 0 <= size <= _MAX_BYTES for path, (size, _) in files.items()
+        ):
+            raise IndexCorrupt("a snapshot names files that are no part of an index")
+        return cls(files, packs)
+
+    @property
+    def size(self) -> int:
+        """The size of its files, in bytes."""
+        return sum(size for size, _ in self.files.values())
+
+
+def _is_ours(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    plain = bool(name) and not name.startswith(".") and "\\" not in name
+    return path in _DATABASES or (folder in _FOLDERS and plain)
+
+
+def _list_files(folder: Path) -> Iterator[str]:
+    for name in _DATABASES:
+        if (folder / name).is_file():
+            yield name
+    for name in _FOLDERS:
+        if (folder / name).is_dir():
+            yield from sorted(f"{name}/{path.name}" for path in (folder / name).iterdir())
+
+
+def _cut(folder: Path, path: str) -> Iterator[bytes]:
+    """The blocks of a file, the last one filled up: unpacking must know how long a block is."""
+    with (folder / path).open("rb") as file:
+        while block := file.read(BLOCK):
+            yield block.ljust(BLOCK, b"\0")
+
+
+def _name_block(block: bytes) -> str:
+    return hashlib.sha256(block).hexdigest()[:32]
+
+
+def save_snapshot(
+    tables: SharedTables, folder: Path, before: Snapshot, name: str, work: Work
+) -> tuple[Snapshot, int]:
+    """Store an index folder that nobody writes to, as pack `name`. Returns the bytes written."""
+    with translate_os_errors(folder):
+        files = {
+            path: (
+                (folder / path).stat().st_size,
+                tuple(map(_name_block, _cut(folder, path))),
+            )
+            for path in _list_files(folder)
+        }
+        needed = {block for _, blocks in files.values() for block in blocks}
+        kept = {pack: held for pack, held in before.packs.items() if needed & set(held)}
+        stored = {block for held in kept.values() for block in held}
+        if len(kept) >= _MOST_PACKS or len(needed & stored) < _LEAST_USED * len(stored):
+            kept, stored = {}, set()
+        fresh = needed - stored
+        written = _write_pack(tables, folder, files, fresh, name, work)
+    packs = {**kept, name: tuple(sorted(fresh))} if fresh else kept
+    return Snapshot(files, packs), written
+
+
+def _write_pack(
+    tables: SharedTables,
+    folder: Path,
+    files: Mapping[str, Any],
+    fresh: set[str],
+    name: str,
+    work: Work,
+) -> int:
+    import pyarrow as pa
+
+    left, total, written = set(fresh), len(fresh), 0
+    held: dict[str, bytes] = {}
+
+    def flush() -> None:
+        tables.add(name, {"digest": list(held), "data": list(held.values())})
+        work.report(Progress("pushing", total - len(left), total))
+        held.clear()
+
+    for path in files if fresh else ():
+        for block in _cut(folder, path):
+            digest = _name_block(block)
+            if digest in left:
+                left.discard(digest)
+                held[digest] = pa.compress(block, "zstd", asbytes=True)
+                written += len(held[digest])
+                if sum(map(len, held.values())) >= _ADDED_BYTES:
+                    flush()
+    if held:
+        flush()
+    return written
+
+
+def load_snapshot(
+    tables: SharedTables, snapshot: Snapshot, folder: Path, work: Work, seed: Path | None = None
+) -> int:
+    """Write the files of a snapshot into a folder. Returns how many bytes were read.
+
+    Blocks that `seed`, the folder of a similar index, has are taken from there. Raises
+    `IndexCorrupt` if a block is missing or is not as it was written; nothing is there then.
+    """
+    temporary = folder / "fill.tmp"
+    with translate_os_errors(folder):
+        shutil.rmtree(temporary, ignore_errors=True)
+        make_folder(temporary)
+        try:
+            read = _restore(tables, snapshot, temporary, work, seed)
+            # databases last: files without one are ignored
+            for path in reversed(_PATHS):
+                if (temporary / path).exists():
+                    if (folder / path).is_dir():
+                        shutil.rmtree(folder / path)
+                    (temporary / path).replace(folder / path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return read
+
+
+class _Places:
+    """Where the blocks of a snapshot belong that are not written yet."""
+
+    def __init__(self, snapshot: Snapshot, target: Path) -> None:
+        self.left: dict[str, list[tuple[Path, int]]] = {}
+        for path, (_, blocks) in snapshot.files.items():
+            make_folder((target / path).parent)
+            (target / path).touch(0o600)
+            for number, block in enumerate(blocks):
+                self.left.setdefault(block, []).append((target / path, number * BLOCK))
+
+    def write(self, digest: str, block: bytes) -> None:
+        """Write a block wherever it belongs; raises `IndexCorrupt` if it is another one."""
+        if _name_block(block) != digest:
+            raise IndexCorrupt(f"block {digest} is not as it was written")
+        for path, at in self.left.pop(digest):
+            with path.open("r+b") as file:
+                file.seek(at)
+                file.write(block)
+
+
+def _restore(
+    tables: SharedTables, snapshot: Snapshot, target: Path, work: Work, seed: Path | None
+) -> int:
+    places = _Places(snapshot, target)
+    total, read = len(places.left), 0
+    if seed:
+        for path in _list_files(seed):
+            for block in _cut(seed, path):
+                if (digest := _name_block(block)) in places.left:
+                    places.write(digest, block)
+    for pack, held in snapshot.packs.items():
+        if places.left.keys().isdisjoint(held):
+            continue
+        for digest, packed in _read_pack(tables, pack):
+            if digest in places.left:
+                read += len(packed)
+                places.write(digest, _unpack_block(packed))
+                work.report(Progress("fetching", total - len(places.left), total))
+    if places.left:
+        raise IndexCorrupt(f"{len(places.left)} blocks of the snapshot are missing")
+    for path, (size, _) in snapshot.files.items():
+        os.truncate(target / path, size)
+    return read
+
+
+def _read_pack(tables: SharedTables, name: str) -> Iterator[tuple[str, bytes]]:
+    for batch in tables.read(name, ["digest", "data"]):
+        yield from zip(batch["digest"].to_pylist(), batch["data"].to_pylist(), strict=True)
+
+
+def _unpack_block(packed: bytes) -> bytes:
+    import pyarrow as pa
+
+    try:
+        return bytes(pa.decompress(packed, BLOCK, "zstd", asbytes=True))
+    except (OSError, ValueError) as error:
+        raise IndexCorrupt(f"a block cannot be unpacked: {error}") from error

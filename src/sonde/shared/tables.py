@@ -1,0 +1,270 @@
+"""The Lance tables of a shared index: where they are, their columns, and errors about them.
+
+| table | one row for each |
+|---|---|
+| `refs` | branch of a repository: the commit it is at |
+| `commits` | pushed commit: its files, and the snapshot of its index |
+| `texts` | content of a file |
+| `files` | path and content, under one recipe: what is defined there, names, trigrams |
+| `chunks` | chunk of such a file: its text and words |
+| `vectors_<model>` | chunk's text that was embedded |
+| `pack_<time>_<name>` | block of snapshots; one table for each push |
+
+Rows are addressed by content and only ever added, so pushes do not disturb each other. A push
+writes everything else before the row of its commit, and moves the branch last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sonde.errors import (
+    DiskFull,
+    IndexTooNew,
+    InvalidRequest,
+    MissingExtra,
+    SharedIndexMissing,
+    SharedIndexRefused,
+    SharedIndexUnreachable,
+)
+
+FORMAT = 1
+"""The layout of all tables; an empty table `format_1` says which one it is."""
+_REMOTE = re.compile(r"(?:s3|gs|az)://[^/\s]+(?:/\S*)?")
+_MIN_THREADS = 4  # of Lance, which else has one for each core: reads wait for the network
+_OPTIONS = {
+    "connect_timeout": "5s",
+    "timeout": "60s",  # of one request: a block of some MB over a slow line
+    "client_max_retries": "8",  # with pauses that double: a store that fails now and then is used
+    "client_retry_timeout": "20",  # in seconds; longer means that it is down
+}
+"""How patient the client of an object store is."""
+_REFUSALS = re.compile(
+    r"\b40[13]\b|forbidden|access ?denied|unauthori[sz]ed|signature|invalidaccesskey|credential",
+    re.IGNORECASE,
+)
+_FULL = re.compile(r"no space left|os error 28", re.IGNORECASE)
+_AMONG = 1_000  # values in one condition: longer ones are slow to parse
+
+
+def name_place(url: str) -> str:
+    """The address as the tables are opened under: a folder's absolute path, or an object store."""
+    if _REMOTE.fullmatch(url):
+        return url.rstrip("/")
+    if "://" in url.removeprefix("file://"):
+        raise InvalidRequest(
+            f"url={url!r}",
+            user_message=f"'{url}' is no address of a shared index.",
+            next_action="Name a folder, or s3://bucket/path, gs://bucket/path, az://container/path.",
+        )
+    return str(Path(url.removeprefix("file://")).expanduser().absolute())
+
+
+class SharedTables:
+    """The tables at one address, each opened on first use."""
+
+    def __init__(self, url: str) -> None:
+        os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of queries without a score
+        os.environ.setdefault("LANCE_CPU_THREADS", str(max(_MIN_THREADS, os.cpu_count() or 1)))
+        try:
+            import lancedb
+        except ImportError as error:
+            raise MissingExtra("lancedb is not installed", extra="lance") from error
+        self.url = url
+        place = name_place(url)
+        self._remote = "://" in place
+        options = _OPTIONS if self._remote else None
+        if not self._remote and not Path(place).is_dir():
+            self._require_parent(Path(place))
+        with self.translating():
+            self._database = lancedb.connect(
+                place, read_consistency_interval=timedelta(0), storage_options=options
+            )
+        self._opened: dict[str, Any] = {}
+
+    def _require_parent(self, place: Path) -> None:
+        if not place.parent.is_dir():
+            raise SharedIndexMissing(f"{place.parent} is no folder", url=self.url)
+
+    @contextlib.contextmanager
+    def translating(self) -> Iterator[None]:
+        """Turn errors of Lance and of the object store into ours."""
+        try:
+            yield
+        except (RuntimeError, ValueError, OSError) as error:
+            text = str(error)
+            if _FULL.search(text):
+                raise DiskFull(text) from error
+            if self._remote and _REFUSALS.search(text):
+                raise SharedIndexRefused(text, url=self.url) from error
+            raise SharedIndexUnreachable(text, url=self.url) from error
+
+    def list_names(self) -> set[str]:
+        """The names of all tables."""
+        names: list[str] = []
+        token = None
+        with self.translating():
+            while True:
+                page = self._database.list_tables(page_token=token, limit=_AMONG)
+                names += page.tables
+                token = page.page_token
+                if not token:
+                    return set(names)
+
+    def require_format(self, *, create: bool) -> None:
+        """Raise unless there is an index that this version can read; with `create`, make one."""
+        names = self.list_names()
+        formats = {int(name[7:]) for name in names if re.fullmatch(r"format_\d{1,9}", name)}
+        if max(formats, default=0) > FORMAT:
+            found = max(formats)
+            raise IndexTooNew(
+                f"{self.url} has format {found}, this version of sonde reads up to {FORMAT}",
+                user_message="The shared index was written by a newer version of sonde.",
+                next_action="Upgrade sonde; local indexes work without it.",
+            )
+        if not formats:
+            if not create:
+                raise SharedIndexMissing(f"no table format_{FORMAT} there", url=self.url)
+            for name in SCHEMAS:
+                self.open(name, create=True)
+            self.open(f"format_{FORMAT}", create=True)
+
+    def open(self, name: str, *, create: bool = False, dimensions: int = 0) -> Any:
+        """A table; None if there is none, unless it is to be created."""
+        if name not in self._opened:
+            with self.translating():
+                if create:
+                    schema = _make_schema(name, dimensions)
+                    table = self._database.create_table(name, schema=schema, exist_ok=True)
+                else:
+                    try:
+                        table = self._database.open_table(name)
+                    except ValueError as error:
+                        if "was not found" not in str(error):
+                            raise
+                        return None
+            self._opened[name] = table
+        return self._opened[name]
+
+    def add(self, name: str, columns: Mapping[str, Any], *, dimensions: int = 0) -> None:
+        """Append rows."""
+        import pyarrow as pa
+
+        table = self.open(name, create=True, dimensions=dimensions)
+        with self.translating():
+            table.add(pa.table(dict(columns), schema=_make_schema(name, dimensions)))
+
+    def put(self, name: str, keys: Sequence[str], row: Mapping[str, object]) -> None:
+        """Write one row in the place of that with the same keys; others may write meanwhile."""
+        import pyarrow as pa
+
+        table = self.open(name, create=True)
+        data = pa.table({key: [value] for key, value in row.items()}, schema=_make_schema(name))
+        with self.translating():
+            merge = table.merge_insert(list(keys)).when_matched_update_all()
+            merge.when_not_matched_insert_all().execute(data)
+
+    def read(self, name: str, columns: Sequence[str], where: str = "") -> Iterator[Any]:
+        """Rows as record batches, in the order they were written."""
+        table = self.open(name)
+        if table is None:
+            return
+        with self.translating():
+            query = table.search()
+            if where:
+                query = query.where(where)
+            yield from query.select(list(columns)).limit(None).to_batches()
+
+    def read_among(
+        self, name: str, columns: Sequence[str], key: str, values: Iterable[str]
+    ) -> Iterator[Any]:
+        """The rows whose key is one of these values."""
+        wanted = list(values)
+        for start in range(0, len(wanted), _AMONG):
+            yield from self.read(name, columns, among(key, wanted[start : start + _AMONG]))
+
+    def list_known(self, name: str, key: str, values: Iterable[str]) -> set[str]:
+        """Which of these keys have a row."""
+        wanted = set(values)
+        if len(wanted) > _AMONG:  # reading one short column is faster than many conditions
+            found = self.read(name, [key])
+        else:
+            found = self.read_among(name, [key], key, wanted)
+        return wanted & {value for batch in found for value in batch[key].to_pylist()}
+
+    def touch(self, name: str, key: str, values: Iterable[str]) -> None:
+        """Mark rows as needed now, so that they are not cleaned away before they are named."""
+        wanted = list(values)
+        table = self.open(name)
+        for start in range(0, len(wanted) if table is not None else 0, _AMONG):
+            condition = among(key, wanted[start : start + _AMONG])
+            with self.translating():
+                table.update(where=condition, values={"seen_ms": clock_ms()})
+
+    def drop(self, name: str) -> None:
+        """Remove a whole table."""
+        self._opened.pop(name, None)
+        with self.translating():
+            if name in self.list_names():
+                self._database.drop_table(name)
+
+
+def among(key: str, values: Iterable[str]) -> str:
+    """The condition that a column holds one of these texts."""
+    return f"{key} IN ({', '.join(map(quote_text, values))})"
+
+
+def quote_text(text: str) -> str:
+    """A text in a condition."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def clock_ms() -> int:
+    """The time, in milliseconds."""
+    return int(time.time() * 1000)
+
+
+SCHEMAS: Mapping[str, str] = {
+    "refs": "repository branch commit pushed_ms:int is_default:bool",
+    "commits": "repository commit pushed_ms:int recipe models files:int chunks:int"
+    " manifest:blob snapshot:blob",
+    "texts": "digest seen_ms:int data:bytes",
+    "files": "key path hash size:int language kind symbols tags names imports grams seen_ms:int",
+    "chunks": "file place:int start_line:int end_line:int start_byte:int end_byte:int digest"
+    " symbol header text path_words name_words words",
+}
+"""The columns of each table; texts unless they say otherwise."""
+_OTHERS = {
+    "vectors": "digest seen_ms:int vector:vector",
+    "pack": "digest data:blob",
+    "format": "note",
+}
+
+
+def _make_schema(name: str, dimensions: int = 0) -> Any:
+    import pyarrow as pa
+
+    kinds = {
+        "int": pa.int64(),
+        "bool": pa.bool_(),
+        "blob": pa.large_binary(),
+        "bytes": pa.large_binary(),
+    }
+    kinds |= {"": pa.string(), "vector": pa.list_(pa.float16(), dimensions)}
+    columns = SCHEMAS.get(name) or _OTHERS[name.partition("_")[0]]
+    # texts are kept compressed; blobs come compressed
+    packed = {"lance-encoding:compression": "zstd"}
+    fields = []
+    for column in columns.split():
+        field, _, kind = column.partition(":")
+        fields.append(
+            pa.field(field, kinds[kind], metadata=packed if kind in ("", "bytes") else None)
+        )
+    return pa.schema(fields)
