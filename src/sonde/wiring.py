@@ -25,7 +25,8 @@ from sonde.errors import (
     StorageUnusable,
     SymlinkNotAllowed,
 )
-from sonde.indexing.sources import Tree, exclude_folder, list_sources
+from sonde.hosting import add_mirrors, add_repositories, open_any_project, read_signing_key
+from sonde.indexing.sources import Following, Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
 from sonde.knowledge.vectors import KnowledgeModels
 from sonde.paging.cursor import ResultSets
@@ -33,7 +34,7 @@ from sonde.policy.admit import Rules
 from sonde.policy.deny_list import public_deny_list
 from sonde.policy.read import read_document
 from sonde.policy.roots import close_off, resolve_inside
-from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
+from sonde.projects.project import Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.logs import project_log
 from sonde.runtime.private import mend_storage
@@ -51,7 +52,7 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
 from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import find_config, load_metadata, project_folder
-from sonde.stores.users import USER_NAME, Users, load_signing_key
+from sonde.stores.users import USER_NAME, Users
 from sonde.text.globs import match_any
 from sonde.types import Findings, Kind, Progress, Skipped
 
@@ -88,7 +89,7 @@ def build_app(
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
     mend_storage(settings.home)
-    key = load_signing_key(settings.home)
+    key, open_ = read_signing_key(settings), partial(open_project, clock=clock)
     own = apply_project_config(settings, find_config(settings.home, start))
     results = ResultSets(key)
     if stays:
@@ -98,7 +99,7 @@ def build_app(
         home=settings.home,
         start=start,
         key=key,
-        projects=Projects(lambda root: open_project(settings, root, clock)),
+        projects=Projects(partial(open_any_project, settings, open_)),
         jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
         static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
@@ -112,11 +113,16 @@ def build_app(
         stays=stays,
         editor=own.editor,
     )
-    for path in (settings.home, *map(Path, filter(None, (own.token_file, own.jwt_keys)))):
-        close_off(_expand_home(str(path)))
-    grounds = open_grounds(settings.home, start, settings.file_roots)
-    library = _open_library(settings, workspace, grounds.users)
-    return App(workspace, _open_disk(settings, workspace), library, grounds)
+    workspace = add_mirrors(settings, workspace, open_)
+    files = (own.token_file, own.jwt_keys, own.access_file, own.audit_log)
+    for path in (str(settings.home), *filter(None, files)):
+        close_off(_expand_home(path))
+    grounds = add_repositories(settings, open_grounds(settings.home, start, settings.file_roots))
+    disk, library = (
+        _open_disk(settings, workspace),
+        _open_library(settings, workspace, grounds.users),
+    )
+    return App(workspace, disk, library, grounds)
 
 
 def _open_jobs(folder: Path, record_after_s: float) -> Jobs:
@@ -324,8 +330,7 @@ def _open_library(settings: Settings, workspace: Workspace, users: Users) -> Lib
         Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,
         models=models, max_tokens=workspace.max_tokens,
         list_shared=partial(users.list_given, "knowledge"),
-        agent_notes=settings.agent_notes,
-        list_filled=partial(users.list_given, "collections"),
+        list_filled=partial(users.list_given, "collections"), agent_notes=settings.agent_notes,
     )  # fmt: skip
     if settings.knowledge_store == "sqlite":
         return make(open_store=partial(_open_knowledge, settings.home))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 from sonde.errors import InvalidRequest, OutsideRoots
 from sonde.policy.admit import Rules, Source, find_denied
 from sonde.policy.read import FileReader
 from sonde.policy.walk import Checker, check_path, walk_files, walk_folders
+from sonde.runtime.work import Work
 from sonde.text.globs import compose
 from sonde.types import FileContent, FileText, Kind, ListedFile, Skipped
 
@@ -221,3 +222,56 @@ def exclude_folder(folder: Path | None, root: Path) -> tuple[str, ...]:
     if folder is None or not folder.is_relative_to(root) or folder == root:
         return ()
     return (re.sub(r"([*?!\[\]{}\\])", r"\\\1", folder.relative_to(root).as_posix()),)
+
+
+class MirrorSource(Protocol):
+    """Projects that are written from a shared index when they are first used; see
+    `shared.mirrors`."""
+
+    def locate(self, name: str | None, admits: Callable[[Path], bool]) -> Path:
+        """The root of a repository or `repository@branch`; raises `ProjectNotDetected`."""
+
+    def list_defaults(self, admits: Callable[[Path], bool]) -> list[Path]:
+        """The roots of all default branches."""
+
+    def list_fitting(
+        self, fits: Callable[[str], bool], admits: Callable[[Path], bool], *, branches: bool
+    ) -> list[Path]:
+        """The roots that fit, of default branches or of all."""
+
+    def is_ready(self, root: Path) -> bool:
+        """Whether a project is there."""
+
+    def fill(self, root: Path, work: Work) -> None:
+        """Write a project, unless it is there."""
+
+    def fill_all(self, roots: Sequence[Path], work: Work) -> None:
+        """Begin to write several, and wait a moment for them."""
+
+    def start(self) -> None:
+        """Keep them current in the background."""
+
+    def close(self) -> None:
+        """Stop keeping them current."""
+
+
+class Following(Protocol):
+    """What keeps a project's index current in the background; see `projects.follow`."""
+
+    def stop(self) -> None:
+        """End it; what is pending is written down."""
+
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+
+    def is_watched(self) -> bool:
+        """Whether this process or another keeps the index current."""
+
+    def is_current(self) -> bool:
+        """Whether every change reaches the index without a search looking for it."""
+
+    def describe(self) -> dict[str, object]:
+        """How the project is followed, for the status."""
+
+    def catch_up(self, timeout_s: float) -> None:
+        """Index what is pending, and wait for that at most this long."""

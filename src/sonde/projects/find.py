@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from sonde.errors import (
@@ -19,6 +20,7 @@ from sonde.errors import (
     InvalidRequest,
     OutsideRoots,
     ProjectNotDetected,
+    ReadOnlyProject,
     SondeError,
     StorageUnusable,
 )
@@ -53,8 +55,13 @@ def find_project(
 
     Going up from there, the first folder that has an index or that the markers show to be a root
     is the project. A folder that is named for indexing (`work` is given) is taken at its word;
-    one that is not named is only used after a confirmation.
+    one that is not named is only used after a confirmation. A server of a shared index has only
+    the repositories in it.
     """
+    if workspace.mirrors:
+        root = workspace.mirrors.locate(project, workspace.reach.admits)
+        workspace.mirrors.fill(root, work or Work())
+        return workspace.projects.get(root)
     if project is not None:
         folder = _named_folder(workspace, project)
         return _open(workspace, folder if work else _nearest(workspace, folder) or folder)
@@ -154,9 +161,11 @@ def readable_project(workspace: Workspace, project: str | None) -> Project:
 
 def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project]:
     """One project, indexed or the current one, or every indexed project within reach for `all`."""
-    if project != ALL:
+    if project != ALL and not (project is None and workspace.mirrors):
         return [readable_project(workspace, project)]
     found = []
+    if workspace.mirrors:
+        workspace.mirrors.fill_all(workspace.mirrors.list_defaults(workspace.reach.admits), Work())
     for root in known_roots(workspace):
         try:
             found.append(workspace.projects.get(root))
@@ -171,10 +180,18 @@ def projects_asked(
     workspace: Workspace, project: str | None, conditions: Sequence[QueryCondition]
 ) -> list[Project]:
     """The projects that the conditions of a query name (`repo:`), else those in scope."""
-    named = [str(one) for one in conditions if one.field == "repo"]
+    asked = [one for one in conditions if one.field in ("repo", "branch")]
+    named = [str(one) for one in asked]
     if not named:
         return projects_in_scope(workspace, project)
-    known = projects_in_scope(workspace, ALL)
+    if workspace.mirrors:
+        fits, branches = partial(fits_project, conditions), any("@" in text for text in named)
+        branches |= any(one.field == "branch" for one in asked)
+        admits = workspace.reach.admits
+        roots = workspace.mirrors.list_fitting(fits, admits, branches=branches)
+        known = [find_project(workspace, str(root)) for root in roots]
+    else:
+        known = projects_in_scope(workspace, ALL)
     found = [one for one in known if fits_project(conditions, str(one.root))]
     if not found:
         raise InvalidRequest(
@@ -186,8 +203,30 @@ def projects_asked(
     return found
 
 
+def projects_to_read(
+    workspace: Workspace, project: str | None, conditions: Sequence[QueryCondition]
+) -> list[Project]:
+    """The same for what needs no index: one project may be any that is found."""
+    everywhere = project == ALL or (project is None and workspace.mirrors)
+    if everywhere or any(one.field in ("repo", "branch") for one in conditions):
+        return projects_asked(workspace, project, conditions)
+    return [find_project(workspace, project)]
+
+
+def note_missing(workspace: Workspace, project: str | None) -> str:
+    """How many repositories a search of all of them has to leave out; empty if none."""
+    if workspace.mirrors is None or project not in (None, ALL):
+        return ""
+    wanted = workspace.mirrors.list_defaults(workspace.reach.admits)
+    left = [root for root in wanted if not workspace.mirrors.is_ready(root)]
+    return f"incomplete; {len(left)} of {len(wanted)} repositories are being fetched" * bool(left)
+
+
 def known_roots(workspace: Workspace) -> list[Path]:
     """Roots of every project within reach that has an index and still exists."""
+    if workspace.mirrors:
+        here = workspace.mirrors.list_defaults(workspace.reach.admits)
+        return list(filter(workspace.mirrors.is_ready, here))
     roots = []
     for metadata in sorted((workspace.home / "indexes").glob("*/metadata.json")):
         try:
@@ -229,6 +268,8 @@ def require_consent(
     repeated; elsewhere a person agrees, by the command that is named.
     """
     subject, reach = project if isinstance(project, str) else project.key, workspace.reach
+    if isinstance(project, Project) and project.settings.read_only:
+        raise ReadOnlyProject(subject, name=project.root.name)
     if isinstance(project, Project) and not reach.may_change(project.root):
         raise OutsideRoots(
             f"{project.root} is shared with {reach.user}",

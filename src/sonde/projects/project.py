@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from sonde.embedding.base import Embedder
 from sonde.errors import IndexCorrupt
-from sonde.indexing.sources import Identity, Tree, identify_files
+from sonde.indexing.sources import Following, Identity, MirrorSource, Tree, identify_files
 from sonde.paging.cursor import ResultSets
 from sonde.policy.reach import Reach
 from sonde.runtime.jobs import Jobs
@@ -49,6 +49,8 @@ class ProjectSettings:
     lazy_idle_s: float = 30.0
     check_interval_s: float = 24 * 3600.0
     watching: str = "auto"
+    read_only: bool = False
+    """Whether it was written from a shared index, so that neither it nor its files change."""
     warnings: tuple[str, ...] = ()
     chunk_folder: Path | None = None
     """Where chunk files that another program wrote may lie."""
@@ -56,28 +58,6 @@ class ProjectSettings:
     """Whether a user named that folder, so that it must be there."""
     chunk_embedder: Embedder | None = None
     """Embeds queries for chunk files of another model."""
-
-
-class Following(Protocol):
-    """What keeps a project's index current in the background; see `projects.follow`."""
-
-    def stop(self) -> None:
-        """End it; what is pending is written down."""
-
-    def is_alive(self) -> bool:
-        """Whether it still runs."""
-
-    def is_watched(self) -> bool:
-        """Whether this process or another keeps the index current."""
-
-    def is_current(self) -> bool:
-        """Whether every change reaches the index without a search looking for it."""
-
-    def describe(self) -> dict[str, object]:
-        """How the project is followed, for the status."""
-
-    def catch_up(self, timeout_s: float) -> None:
-        """Index what is pending, and wait for that at most this long."""
 
 
 class ProjectPart:
@@ -308,6 +288,7 @@ class Projects:
     def __init__(self, open_project: Callable[[Path], Project]) -> None:
         self._open_project = open_project
         self._open: dict[Path, Project] = {}
+        self._used: dict[Path, float] = {}
         self._guard = threading.Lock()
         self._reach = Reach()
 
@@ -324,7 +305,12 @@ class Projects:
             project = self._open.get(root)
             if project is None:
                 project = self._open[root] = self._open_project(root)
+            self._used[root] = time.monotonic()
             return project
+
+    def seconds_unused(self, root: Path) -> float:
+        """How long ago a project was last asked for; infinite if never."""
+        return time.monotonic() - self._used.get(root, float("-inf"))
 
     def reload(self, root: Path) -> None:
         """Read the settings of one that is in use again."""
@@ -343,6 +329,7 @@ class Projects:
         """Close one, so that its settings are read again next time."""
         with self._guard:
             project = self._open.pop(root, None)
+            self._used.pop(root, None)
         if project:
             project.stop_following()
             project.close()
@@ -379,6 +366,8 @@ class Workspace:
     """Standing consent to index the project that a server is started in."""
     stays: bool
     """True in a server: background work may outlive the answer."""
+    mirrors: MirrorSource | None = None
+    """The projects of a shared index, where a server has no others."""
     editor: str = "none"
     """The editor that pages open files in: a name, or an address with {path}."""
     fresh_s: tuple[float, float] = FRESH_S
@@ -387,6 +376,8 @@ class Workspace:
 
     def close(self) -> None:
         """Stop background work and close every project."""
+        if self.mirrors:
+            self.mirrors.close()
         self.projects.stop_following()
         self.jobs.close()
         self.results.close()

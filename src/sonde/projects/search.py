@@ -21,7 +21,7 @@ from sonde.projects.deep_vectors import (
     model_mismatch_note,
     schedule_deep_embedding,
 )
-from sonde.projects.find import ALL, projects_asked, projects_in_scope, require_index
+from sonde.projects.find import ALL, note_missing, projects_asked, projects_in_scope, require_index
 from sonde.projects.freshness import find_stale_files, is_searchable
 from sonde.projects.lines import (
     LineScan,
@@ -172,7 +172,7 @@ def rank_everywhere(
     hits: list[Hit] = []
     notes: list[str] = []
     damage: list[str] = []
-    freshness = "complete"
+    freshness = note_missing(workspace, request.project) or "complete"
     failed: CatalogError | None = None
     is_final = False
     request = request.read()

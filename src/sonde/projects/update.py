@@ -15,6 +15,7 @@ from sonde.errors import (
     IndexCorrupt,
     IndexNotFound,
     PermissionDenied,
+    ReadOnlyProject,
     SondeError,
 )
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
@@ -76,6 +77,8 @@ def update_project(
     turns out to be corrupt is set aside and rebuilt. `existing` raises `IndexNotFound` for one
     that was deleted meanwhile; `hurried` skips what an answer need not wait for.
     """
+    if project.settings.read_only:
+        raise ReadOnlyProject(project.key, name=project.root.name)
     if diff is not None:
         paths = diff.paths
     with project.lock.held(work):
@@ -145,8 +148,7 @@ def _update(
 def update_changed(workspace: Workspace, project: Project, paths: set[str], work: Work) -> None:
     """Index these paths if they differ; most events lead to no change, and to no lock."""
     everything = EVERYTHING in paths
-    diff = compare_project(project, work, None if everything else paths)
-    changes = diff.names()
+    changes = (diff := compare_project(project, work, None if everything else paths)).names()
     if len(changes) > _JOB_THRESHOLD_FILES or (
         everything and not _is_recorded(project, diff.omitted.counts)
     ):
@@ -236,7 +238,8 @@ def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[Non
         with suppress(SondeError), project.lock.held(wait_s=_SET_ASIDE_S):
             _set_aside(project)
         if workspace.stays:
-            index_job(workspace, project)
+            if not project.settings.read_only:  # else it is written again when next used
+                index_job(workspace, project)
             raise
         raise IndexCorrupt(
             str(error).removeprefix(f"{error.code}: "),
@@ -268,6 +271,8 @@ def refresh(
     `look`, every file is looked at even if that was done moments ago.
     """
     project.note_search()
+    if project.settings.read_only:
+        return "complete" + describe_deep_vectors(workspace, project)
     if follow:
         follow_project(workspace, project)
     following, strategy = project.following, project.settings.strategy

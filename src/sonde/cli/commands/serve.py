@@ -33,7 +33,7 @@ def run_mcp(session: Session) -> int:
     from sonde.mcp.manifest import load_manifest
     from sonde.mcp.stdio import serve_stdio
 
-    settings, own = _read_settings(session)
+    settings, own = _read_settings(session, serve_from="")
     enhanced = own.enhanced_tool_descriptions
     early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
     if own.agent_notes:
@@ -60,7 +60,8 @@ def run_serve(session: Session) -> int:
     from sonde.web.guard import Access
     from sonde.web.pages.table import PAGES
 
-    options = ("host", "port", "token", "token_file", "public_url")
+    options = ("host", "port", "token", "token_file", "public_url", "serve_from", "cache_folder",
+               "cache_size", "access_file", "audit_log")  # fmt: skip
     given = {name: getattr(session.args, name) for name in options}
     base, settings = _read_settings(session, **given)
     _check_embedding(settings)
@@ -119,6 +120,9 @@ def _begin(app: Closable) -> None:
     from sonde.projects.views import begin_chunk_files
 
     workspace = cast("App", app).workspace  # `_open_later` has built it
+    if workspace.mirrors:
+        workspace.mirrors.start()
+        return
     begin_following(workspace)
     begin_chunk_files(workspace)
 

@@ -389,10 +389,8 @@ def show_bars(rows: Sequence[tuple[object, float, str]]) -> Markup:
 
 def show_next(cursor: str | None, path: str, /, **kept: str | None) -> Markup | None:
     """The link to the next page, if there is one."""
-    if not cursor:
-        return None
     link = tag("a", "Next page", href=link_to(path, **kept, cursor=cursor), rel="next")
-    return tag("nav", link, class_="ways", aria_label="Pages")
+    return tag("nav", link, class_="ways", aria_label="Pages") if cursor else None
 
 
 def show_rows(heads: Sequence[Markup | None], rows: Sequence[Markup]) -> Markup:

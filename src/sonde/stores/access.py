@@ -1,0 +1,79 @@
+"""Which repositories of a shared index users and groups see, as the operator's file says."""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from sonde.errors import InvalidRequest
+
+_Rules = Mapping[str, Mapping[str, tuple[str, ...]]]
+
+log = logging.getLogger(__name__)
+
+
+class RepositoryAccess:
+    """The rules in one file, which is read again whenever it changes; without one, nobody is let
+    in but the operator.
+
+        all = ["handbook"]
+        [users]
+        "anna@example.org" = ["acme/web", "acme/infra-*"]
+        [groups]
+        developers = ["*"]
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._rules: _Rules = {}
+        self._refresh()
+
+    def allows(self, user: str, groups: Collection[str], repository: str) -> bool:
+        """Whether a user, or a member of these groups, may see a repository."""
+        self._refresh()
+        users, teams = self._rules.get("users", {}), self._rules.get("groups", {})
+        patterns = [*self._rules.get("all", {}).get("", ()), *users.get(user.lower(), ())]
+        patterns += [pattern for group in groups for pattern in teams.get(group.lower(), ())]
+        return any(fnmatchcase(repository.lower(), pattern) for pattern in patterns)
+
+    def _refresh(self) -> None:
+        """Read the file if it changed; rules that cannot be read replace none."""
+        if self._path is None:
+            return
+        try:
+            facts = self._path.stat()
+            stamp = (facts.st_mtime_ns, facts.st_ino)
+            if stamp != self._stamp:
+                self._rules, self._stamp = _read_rules(self._path.read_text("utf-8")), stamp
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            if self._stamp is None:
+                raise InvalidRequest(
+                    f"{self._path}: {error}",
+                    user_message="The access file '{path}' cannot be used: {why}",
+                    next_action="Write `all`, `[users]` and `[groups]` with lists of repositories.",
+                    path=str(self._path),
+                    why=str(error),
+                ) from error
+            log.warning("the rules of %s stay as they were: %s", self._path, error)
+
+
+def _read_rules(text: str) -> _Rules:
+    known = tomllib.loads(text)
+    if unknown := known.keys() - {"all", "users", "groups"}:
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+    tables = {"all": {"": known.get("all", [])}}
+    tables |= {name: known.get(name, {}) for name in ("users", "groups")}
+    return {
+        name: {str(who).lower(): _read_patterns(each) for who, each in table.items()}
+        for name, table in tables.items()
+    }
+
+
+def _read_patterns(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError('repositories are listed as ["name", "name-*"]')
+    return tuple(each.lower() for each in value)
