@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,9 +28,17 @@ def read_signing_key(settings: Settings) -> bytes:
     return load_signing_key(settings.home)
 
 
+def expand_home(text: str) -> Path:
+    """A path with its `~` resolved; as it is written where there is no such user."""
+    path = Path(text)
+    with suppress(RuntimeError):
+        path = path.expanduser()
+    return path
+
+
 def find_trees(settings: Settings) -> Path:
     """The folder below which the projects of a shared index lie."""
-    return Path(settings.cache_folder).expanduser().resolve() / "trees"
+    return expand_home(settings.cache_folder).resolve() / "trees"
 
 
 def open_any_project(
@@ -51,12 +60,17 @@ def add_repositories(settings: Settings, grounds: Grounds) -> Grounds:
     """The grounds with the rules about repositories, where a shared index is served."""
     if not settings.serve_from:
         return grounds
-    rules = Path(settings.access_file).expanduser() if settings.access_file else None
+    rules = expand_home(settings.access_file) if settings.access_file else None
     trees = find_trees(settings)
     return replace(grounds, trees=trees, repositories=RepositoryAccess(rules))
 
 
-def add_mirrors(settings: Settings, workspace: Workspace, open_project: OpenProject) -> Workspace:
+def add_mirrors(
+    settings: Settings,
+    workspace: Workspace,
+    open_project: OpenProject,
+    clock: Callable[[], float],
+) -> Workspace:
     """The workspace with the projects of the shared index that is set, if one is."""
     if not (workspace.stays and settings.serve_from):
         return workspace
@@ -73,6 +87,6 @@ def add_mirrors(settings: Settings, workspace: Workspace, open_project: OpenProj
     mirrors = Mirrors(
         SharedIndex.open(settings.serve_from), cache, settings.cache_size * 10**9, workspace,
         partial(open_any_project, settings, open_project, writes=True),
-        every_s=settings.refs_interval,
+        every_s=settings.refs_interval, clock=clock,
     )  # fmt: skip
     return replace(workspace, mirrors=mirrors)

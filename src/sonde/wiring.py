@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sonde import hosting
 from sonde.app import App, open_grounds
 from sonde.disk.trees import Disk
 from sonde.embedding.base import BackgroundEmbedder, Embedder, load_provider
@@ -25,7 +26,6 @@ from sonde.errors import (
     StorageUnusable,
     SymlinkNotAllowed,
 )
-from sonde.hosting import add_mirrors, add_repositories, open_any_project, read_signing_key
 from sonde.indexing.sources import Following, Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
 from sonde.knowledge.vectors import KnowledgeModels
@@ -89,7 +89,7 @@ def build_app(
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
     mend_storage(settings.home)
-    key, open_ = read_signing_key(settings), partial(open_project, clock=clock)
+    key, open_ = hosting.read_signing_key(settings), partial(open_project, clock=clock)
     own = apply_project_config(settings, find_config(settings.home, start))
     results = ResultSets(key)
     if stays:
@@ -99,7 +99,7 @@ def build_app(
         home=settings.home,
         start=start,
         key=key,
-        projects=Projects(partial(open_any_project, settings, open_)),
+        projects=Projects(partial(hosting.open_any_project, settings, open_), clock),
         jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
         static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
@@ -113,11 +113,13 @@ def build_app(
         stays=stays,
         editor=own.editor,
     )
-    workspace = add_mirrors(settings, workspace, open_)
+    workspace = hosting.add_mirrors(settings, workspace, open_, clock)
     files = (own.token_file, own.jwt_keys, own.access_file, own.audit_log)
     for path in (str(settings.home), *filter(None, files)):
-        close_off(_expand_home(path))
-    grounds = add_repositories(settings, open_grounds(settings.home, start, settings.file_roots))
+        close_off(hosting.expand_home(path))
+    grounds = hosting.add_repositories(
+        settings, open_grounds(settings.home, start, settings.file_roots)
+    )
     disk, library = (
         _open_disk(settings, workspace),
         _open_library(settings, workspace, grounds.users),
@@ -155,7 +157,7 @@ def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
     from sonde.embedding.model import is_hub_name
 
     text = settings.embedding_model
-    path = _expand_home(text)
+    path = hosting.expand_home(text)
     at = path if path.is_absolute() or text.startswith((".", "~")) else None
     if not text or not (at or is_hub_name(text)):
         raise InvalidRequest(
@@ -281,19 +283,11 @@ def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
     """Where chunk files lie: anywhere the user says, but what comes with a project stays in it."""
     source = own.sources["chunks_dir"]
     if source != "default" and not source.endswith(CORTEX_FILE):
-        return root / _expand_home(own.chunks_dir)
+        return root / hosting.expand_home(own.chunks_dir)
     try:
         return resolve_inside(root, own.chunks_dir)
     except (OutsideRoots, SymlinkNotAllowed):
         return None
-
-
-def _expand_home(text: str) -> Path:
-    """A path with its `~` resolved; as it is written where there is no such user."""
-    path = Path(text)
-    with suppress(RuntimeError):
-        path = path.expanduser()
-    return path
 
 
 def _endpoint(own: Settings) -> Embedder | None:

@@ -227,7 +227,7 @@ COMMANDS = (
                about="answer for the repositories of this shared index, without checkouts"),
         _value("--cache", metavar="FOLDER", dest="cache_folder", words="folder",
                about="where they are kept (default: ~/.cache/sonde)"),
-        _number("--cache-size", about="size of that cache, in GB (default: 20)"),
+        _number("--cache-size", about="size of that cache, in GB (default: 20)", least=0),
         _value("--access", metavar="FILE", dest="access_file", words="file",
                about="which repositories users and groups see (TOML)"),
         _value("--audit-log", metavar="FILE", words="file",

@@ -224,6 +224,62 @@ def exclude_folder(folder: Path | None, root: Path) -> tuple[str, ...]:
     return (re.sub(r"([*?!\[\]{}\\])", r"\\\1", folder.relative_to(root).as_posix()),)
 
 
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A branch of a shared index at one commit; `bytes` is its size here, 0 until it is filled."""
+
+    repository: str
+    branch: str
+    commit: str
+    pushed_ms: int
+    is_default: bool
+    bytes: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name as users write it."""
+        return f"{self.repository}@{self.branch}"
+
+    @property
+    def path(self) -> str:
+        """Its root below the folder of trees. git allows neither `~` nor `^` in a branch."""
+        branch = self.branch.replace("/", "~").replace("@", "^")
+        return f"{self.commit[:16]}/{self.repository.replace('@', '^')}@{branch}"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorsState:
+    """What the page of the state, the metrics and readiness show."""
+
+    mirrors: Sequence[tuple[Mirror, bool]]
+    """Every branch as of the last look, and whether it is filled."""
+    cache_bytes: int
+    most_bytes: int
+    seconds_since_poll: float
+    """Infinite until the shared index was reached once."""
+    fills: int
+    evictions: int
+    problem: str
+    """Why the last look at the branches failed; empty if it did not."""
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the shared index was reached once."""
+        return self.seconds_since_poll != float("inf")
+
+    def as_metrics(self) -> Mapping[str, float]:
+        """The numbers by name; those that only grow end in `_total`."""
+        return {
+            "cache_bytes": self.cache_bytes,
+            "cache_limit_bytes": self.most_bytes,
+            "refs_age_seconds": self.seconds_since_poll,
+            "branches": len(self.mirrors),
+            "branches_filled": sum(ready for _, ready in self.mirrors),
+            "branch_fills_total": self.fills,
+            "cache_evictions_total": self.evictions,
+        }
+
+
 class MirrorSource(Protocol):
     """Projects that are written from a shared index when they are first used; see
     `shared.mirrors`."""
@@ -241,6 +297,9 @@ class MirrorSource(Protocol):
 
     def is_ready(self, root: Path) -> bool:
         """Whether a project is there."""
+
+    def describe(self, admits: Callable[[Path], bool]) -> MirrorsState:
+        """The state, of the branches that the caller may see."""
 
     def fill(self, root: Path, work: Work) -> None:
         """Write a project, unless it is there."""

@@ -113,7 +113,7 @@ def build_server(
             def run_verb(work: Work) -> Any:
                 return tool.call(app.get(work.caller), **arguments, work=work)
 
-            answer = shape_answer(await calls.run(run_verb, ctx, params))
+            answer = shape_answer(await calls.run(run_verb, ctx, params, (name, arguments)))
             outcome = "ok"
         except AnswerNeeded as needed:
             outcome = "asked"

@@ -16,6 +16,7 @@ from sonde.errors import (
     ConfirmationRequired,
     FileLimitWarning,
     HandleUnknown,
+    IndexBusy,
     IndexNotFound,
     InvalidRequest,
     OutsideRoots,
@@ -43,6 +44,7 @@ _COMMANDS = {
     "delete_index": "sonde delete -p",
 }
 """By action, how a person does the same."""
+_FETCHING = "The repositories are still being fetched."
 _ASK_A_PERSON = "A person must agree: ask the user to run `{command}` once."
 
 log = logging.getLogger(__name__)
@@ -164,13 +166,17 @@ def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project
     if project != ALL and not (project is None and workspace.mirrors):
         return [readable_project(workspace, project)]
     found = []
+    wanted: list[Path] = []
     if workspace.mirrors:
-        workspace.mirrors.fill_all(workspace.mirrors.list_defaults(workspace.reach.admits), Work())
+        wanted = workspace.mirrors.list_defaults(workspace.reach.admits)
+        workspace.mirrors.fill_all(wanted, Work())
     for root in known_roots(workspace):
         try:
             found.append(workspace.projects.get(root))
         except SondeError as error:
             log.warning("%s is left out: %s", root, error)
+    if not found and wanted:
+        raise IndexBusy(f"{len(wanted)} repositories", user_message=_FETCHING)
     if not found:
         raise IndexNotFound(f"No index under {workspace.home}/indexes/")
     return found

@@ -285,8 +285,10 @@ class Project:
 class Projects:
     """The open projects by root; each is opened on first use."""
 
-    def __init__(self, open_project: Callable[[Path], Project]) -> None:
-        self._open_project = open_project
+    def __init__(
+        self, open_project: Callable[[Path], Project], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._open_project, self._now = open_project, clock
         self._open: dict[Path, Project] = {}
         self._used: dict[Path, float] = {}
         self._guard = threading.Lock()
@@ -305,12 +307,12 @@ class Projects:
             project = self._open.get(root)
             if project is None:
                 project = self._open[root] = self._open_project(root)
-            self._used[root] = time.monotonic()
+            self._used[root] = self._now()
             return project
 
     def seconds_unused(self, root: Path) -> float:
         """How long ago a project was last asked for; infinite if never."""
-        return time.monotonic() - self._used.get(root, float("-inf"))
+        return self._now() - self._used.get(root, float("-inf"))
 
     def reload(self, root: Path) -> None:
         """Read the settings of one that is in use again."""

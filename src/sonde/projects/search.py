@@ -172,11 +172,11 @@ def rank_everywhere(
     hits: list[Hit] = []
     notes: list[str] = []
     damage: list[str] = []
-    freshness = note_missing(workspace, request.project) or "complete"
     failed: CatalogError | None = None
     is_final = False
     request = request.read()
     projects = projects_asked(workspace, request.project, request.conditions)
+    freshness = note_missing(workspace, request.project) or "complete"
     if len(projects) == 1 and not is_searchable(projects[0]):
         return _rank_unindexed(workspace, projects[0], request, question, work)
     for project in projects:

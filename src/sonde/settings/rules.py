@@ -290,7 +290,8 @@ RULES: dict[str, Rule] = {
         "Where `sonde serve --from` keeps repositories; one server uses it at a time. "
         "Default: '~/.cache/sonde'."),
     "cache_size": _number("cacheSize",
-        "Size of that cache, in GB; the least recently used go first. Default: 20."),
+        "Size of that cache, in GB; the least recently used go first, unless they were used in the "
+        "last 10 minutes. Default: 20.", 0, 1_000_000),
     "refs_interval": _number("refsInterval",
         "Seconds between two looks for new commits in the shared index. Default: 30.", 1, 86_400),
     "access_file": _text("accessFile", "the path of a file", _PATH,

@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 from sonde.errors import IndexBusy, InvalidRequest, ProjectNotDetected, SondeError
+from sonde.indexing.sources import Mirror, MirrorsState
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.private import make_folder
@@ -36,45 +37,6 @@ _RECORD = "mirror.json"  # in the index folder, written last: without it the mir
 _SHOWN_NAMES = 8  # in a message that says what there is
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Mirror:
-    """A branch at one commit; `bytes` is its size on disk, 0 until it is filled."""
-
-    repository: str
-    branch: str
-    commit: str
-    pushed_ms: int
-    is_default: bool
-    bytes: int = 0
-
-    @property
-    def name(self) -> str:
-        """Its name as users write it."""
-        return f"{self.repository}@{self.branch}"
-
-    @property
-    def path(self) -> str:
-        """Its root below the folder of trees. git allows neither `~` nor `^` in a branch."""
-        branch = self.branch.replace("/", "~").replace("@", "^")
-        return f"{self.commit[:16]}/{self.repository.replace('@', '^')}@{branch}"
-
-
-@dataclass(frozen=True, slots=True)
-class MirrorsState:
-    """What the page of the state, the metrics and readiness show."""
-
-    mirrors: Sequence[tuple[Mirror, bool]]
-    """Every branch as of the last look, and whether it is filled."""
-    cache_bytes: int
-    most_bytes: int
-    seconds_since_poll: float
-    """Infinite until the shared index was reached once."""
-    fills: int
-    evictions: int
-    problem: str
-    """Why the last look at the branches failed; empty if it did not."""
 
 
 class Mirrors:
@@ -96,6 +58,7 @@ class Mirrors:
         self._workspace, self._open_project, self._clock = workspace, open_project, clock
         self._heads: dict[Path, Mirror] = {}  # of the last look
         self._ready: dict[Path, Mirror] = {}
+        self._filled_at: dict[Path, float] = {}
         self._guard, self._slots = threading.Lock(), threading.Semaphore(_SLOTS)
         self._polled_at, self._problem = float("-inf"), ""
         self._fills = self._evictions = 0
@@ -248,9 +211,9 @@ class Mirrors:
             done = replace(one, bytes=size)
             write_json(folder / _RECORD, {"root": str(root), **asdict(done)})
             with self._guard:
-                self._ready[root] = done
+                self._ready[root], self._filled_at[root] = done, self._clock()
                 self._fills += 1
-        self._evict()
+        self.evict()
 
     def _find_older(self, one: Mirror) -> Path | None:
         """A mirror of the same repository, best of the same branch."""
@@ -274,7 +237,7 @@ class Mirrors:
                         self.fill(root, Work())
                 if self._closed.is_set():
                     return
-            self._evict()
+            self.evict()
             self._closed.wait(self._every_s)
             self.poll()
 
@@ -283,9 +246,13 @@ class Mirrors:
         self._closed.set()
         self._held.__exit__(None, None, None)
 
-    def _evict(self) -> None:
+    def evict(self) -> None:
         """Remove commits that are superseded, then the least recently used, unless in use."""
-        unused_s = self._workspace.projects.seconds_unused
+
+        def unused_s(root: Path) -> float:
+            since_fill = self._clock() - self._filled_at.get(root, float("-inf"))
+            return min(since_fill, self._workspace.projects.seconds_unused(root))
+
         with self._guard:
             idle = sorted(
                 (root for root in self._ready if unused_s(root) > IN_USE_S),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -45,10 +45,11 @@ class Metrics:
         self.add("tool_calls_total", 1, tool=tool, outcome=outcome)
         self.time("tool_call", seconds, tool=tool)
 
-    def render(self) -> str:
-        """All metrics in Prometheus' text format."""
+    def render(self, state: Mapping[str, float] | None = None) -> str:
+        """All metrics, and numbers of the moment, in Prometheus' text format."""
         with self._lock:
-            rows = sorted(self._counts.items(), key=_order)
+            now = {(name, ()): value for name, value in (state or {}).items()}
+            rows = sorted([*self._counts.items(), *now.items()], key=_order)
         return "".join(f"{line}\n" for line in self._lines(rows))
 
     def _lines(self, rows: list[tuple[_Series, float]]) -> Iterator[str]:
@@ -63,7 +64,7 @@ class Metrics:
                 shown = family
                 yield f"# TYPE sonde_{family} {kind}"
             text = ",".join(f'{key}="{label.translate(_ESCAPES)}"' for key, label in labels)
-            yield f"sonde_{name}{{{text}}} {value:g}"
+            yield f"sonde_{name}{{{text}}} {value:.15g}"
 
 
 class Meter:
@@ -109,4 +110,4 @@ def _read_kind(name: str) -> tuple[str, str]:
     for ending in ("_sum", "_count", "_bucket"):
         if name.endswith(f"_seconds{ending}"):
             return name.removesuffix(ending), "histogram"
-    return name, "gauge" if name.endswith("_open") else "counter"
+    return name, "counter" if name.endswith("_total") else "gauge"

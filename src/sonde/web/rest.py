@@ -166,7 +166,8 @@ class RouteEndpoint:
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
             try:
-                answer = await self._calls.run_work(run_verb, work)
+                what = (self._route.name, arguments)
+                answer = await self._calls.run_work(run_verb, work, what)
             except Exception as error:  # noqa: BLE001 - raised again outside, where no group wraps it
                 failure = error
             group.cancel_scope.cancel()

@@ -50,7 +50,8 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
                     library = app.knowledge
                     return start_upload(library, files, source, into, restore=restore, work=work)
 
-                job = await parts.calls.run_work(run, Work(caller=caller))
+                what = ("upload", {"files": [name for name, _ in files], **texts})
+                job = await parts.calls.run_work(run, Work(caller=caller), what)
         except HTTPException as error:  # of the parser
             return refuse_request(_refuse(error.detail), request.scope)
         except Exception as error:  # noqa: BLE001 - turned into the response

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
     from sonde.web.accounts import Issuer
+    from sonde.web.oidc import Provider
 
 log = logging.getLogger(__name__)
 
@@ -52,11 +53,13 @@ def run_mcp(session: Session) -> int:
 def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
     from sonde.agents.machine import Machine, find_launch
+    from sonde.hosting import read_signing_key
     from sonde.mcp.server import end_if_busy
-    from sonde.stores.users import Users, load_signing_key
+    from sonde.stores.users import Users
     from sonde.web.accounts import Keyring, load_tokens, make_login_code
     from sonde.web.agent_setup import add_setup
     from sonde.web.application import build_application, check_access, serve_http
+    from sonde.web.audit import AuditLog
     from sonde.web.guard import Access
     from sonde.web.pages.table import PAGES
 
@@ -68,15 +71,18 @@ def run_serve(session: Session) -> int:
     file = Path(settings.token_file).expanduser() if settings.token_file else None
     users = Users(settings.home / "users.json")
     access = Access(settings.host, settings.port, public_url=settings.public_url)
-    key = load_signing_key(settings.home) if access.is_loopback else None
+    key = read_signing_key(settings) if access.is_loopback else None
     known = load_tokens(settings.token or None, file)
-    tokens = Keyring(known, users, _find_issuer(settings), key)
+    provider = _find_provider(session, settings)
+    tokens = Keyring(known, users, _find_issuer(settings), key, provider)
     access = replace(access, tokens=tokens, rate_limit=settings.rate_limit)
     check_access(access)
     open_app, listing = _open_later(session, base), _make_listing(settings)
     machine = Machine(Path.home(), session.environ)
     setup = add_setup(machine, find_launch(session.environ), settings.home / "backups")
-    app = build_application(open_app, listing, access, pages=(*PAGES, setup), begin=_begin)
+    record = AuditLog(Path(settings.audit_log).expanduser()).record if settings.audit_log else None
+    pages = (*PAGES, setup)
+    app = build_application(open_app, listing, access, pages=pages, begin=_begin, record=record)
 
     def announce(address: str) -> None:
         address = settings.public_url.rstrip("/") or address
@@ -150,6 +156,20 @@ def _find_issuer(settings: Settings) -> Issuer | None:
             next_action="Set SONDE_JWT_ISSUER to the `iss` claim of the tokens.",
         )
     return Issuer(Path(settings.jwt_keys).expanduser(), settings.jwt_issuer, settings.jwt_audience)
+
+
+def _find_provider(session: Session, settings: Settings) -> Provider | None:
+    from sonde.hosting import read_signing_key
+    from sonde.web.oidc import Provider, ProviderSettings
+
+    if not settings.oidc_issuer:
+        return None
+    secret = session.environ.get(settings.oidc_secret_variable or "-", "")
+    given = ProviderSettings(
+        settings.oidc_issuer, settings.oidc_client, secret, settings.oidc_user_claim,
+        settings.oidc_groups_claim,
+    )  # fmt: skip
+    return Provider(given, read_signing_key(settings))
 
 
 def _read_settings(session: Session, **given: Any) -> tuple[Settings, Settings]:

@@ -11,7 +11,7 @@ from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls, render_table
 from sonde.errors import InvalidRequest
-from sonde.stores.users import Gift, Users, load_signing_key
+from sonde.stores.users import Gift, Users
 from sonde.text.formats import count_of, format_moment, show_time
 from sonde.types import LOCAL
 
@@ -51,10 +51,11 @@ def run_users(session: Session) -> int:
 
 def _show_own_key(session: Session, users: Users, action: str) -> int:
     """Print the key of this installation, or a link that signs a browser in with it."""
+    from sonde.hosting import read_signing_key
     from sonde.web.accounts import make_login_code
 
     settings = session.settings
-    signing_key = load_signing_key(settings.home)
+    signing_key = read_signing_key(settings)
     if action == "key":
         key = users.make_own_key(signing_key)
         session.print_answer({"user": LOCAL, "key": key}, [key])
