@@ -60,9 +60,13 @@ def add_repositories(settings: Settings, grounds: Grounds) -> Grounds:
     """The grounds with the rules about repositories, where a shared index is served."""
     if not settings.serve_from:
         return grounds
-    rules = expand_home(settings.access_file) if settings.access_file else None
     trees = find_trees(settings)
-    return replace(grounds, trees=trees, repositories=RepositoryAccess(rules))
+    return replace(grounds, trees=trees, repositories=open_access(settings))
+
+
+def open_access(settings: Settings) -> RepositoryAccess:
+    """The operator's file about repositories and the provider; nothing where none is set."""
+    return RepositoryAccess(expand_home(settings.access_file) if settings.access_file else None)
 
 
 def add_mirrors(

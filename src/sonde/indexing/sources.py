@@ -284,28 +284,21 @@ class MirrorSource(Protocol):
     """Projects that are written from a shared index when they are first used; see
     `shared.mirrors`."""
 
-    def locate(self, name: str | None, admits: Callable[[Path], bool]) -> Path:
+    def find(self, name: str | None, admits: Callable[[Path], bool], work: Work) -> Path:
         """The root of a repository or `repository@branch`; raises `ProjectNotDetected`."""
 
-    def list_defaults(self, admits: Callable[[Path], bool]) -> list[Path]:
-        """The roots of all default branches."""
-
-    def list_fitting(
+    def find_fitting(
         self, fits: Callable[[str], bool], admits: Callable[[Path], bool], *, branches: bool
     ) -> list[Path]:
         """The roots that fit, of default branches or of all."""
 
-    def is_ready(self, root: Path) -> bool:
-        """Whether a project is there."""
+    def list_defaults(
+        self, admits: Callable[[Path], bool], wait_s: float = 0.0
+    ) -> tuple[list[Path], int]:
+        """The default branches that are here after a while, and how many there are."""
 
     def describe(self, admits: Callable[[Path], bool]) -> MirrorsState:
         """The state, of the branches that the caller may see."""
-
-    def fill(self, root: Path, work: Work) -> None:
-        """Write a project, unless it is there."""
-
-    def fill_all(self, roots: Sequence[Path], work: Work) -> None:
-        """Begin to write several, and wait a moment for them."""
 
     def start(self) -> None:
         """Keep them current in the background."""

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
 from sonde.errors import DiskFull, InvalidRequest, OutsideRoots, TooManyRequests
-from sonde.knowledge.importing import MAX_EXAMPLES, ImportReport, import_source
+from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.library import Library
-from sonde.knowledge.parsing import Parsers
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import Source
-from sonde.types import LOCAL, Caller, Skipped
+from sonde.types import LOCAL, Caller
 
 MAX_UPLOAD_FILES = 1_000  # of one request; a larger folder is sent as a zip
 MAX_UPLOADS = 4  # of one user at a time: each has a parser of its own
-_ORIGIN = "upload:"  # before the name of what was sent; no path begins like it
+_ORIGIN = "upload"  # of all that was sent; the path of a folder is absolute
 _NAME_BYTES = 200  # of a name; file systems allow 255
 
 
@@ -57,20 +53,14 @@ def start_upload(
         raise
 
     def run(inner: Work) -> ImportReport:
-        reports = []
         try:
-            with contextlib.closing(Parsers()) as parsers:
-                for name in names:
-                    report = import_source(
-                        library.of(owner), folder / name, inner, wanted=wanted,
-                        embedder=library.models.static, restore=restore, parsers=parsers,
-                        origin=_ORIGIN + name,
-                    )  # fmt: skip
-                    reports.append(report)
+            return import_source(
+                library.of(owner), folder, inner, wanted=wanted, embedder=library.models.static,
+                restore=restore, origin=_ORIGIN,
+            )  # fmt: skip
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        library.deepen(owner)
-        return _add_up(reports)
+            library.deepen(owner)
 
     subject = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
     return library.jobs.submit(
@@ -124,24 +114,6 @@ def _split_name(name: str) -> list[str]:
     if not plain:
         raise _refuse("'{name}' cannot be the name of a file.", name)
     return parts
-
-
-def _add_up(reports: Iterable[ImportReport]) -> ImportReport:
-    """One report of several imports."""
-    counts: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
-    examples: list[Skipped] = []
-    for each in reports:
-        facts = {field.name: getattr(each, field.name) for field in dataclasses.fields(each)}
-        counts.update({name: fact for name, fact in facts.items() if isinstance(fact, int)})
-        skipped.update(each.skipped)
-        left_out.update(each.left_out)
-        examples += each.examples
-    return ImportReport(
-        **counts, skipped=dict(skipped), examples=tuple(examples[:MAX_EXAMPLES]),
-        left_out=dict(left_out),
-    )  # fmt: skip
 
 
 def _refuse(message: str, name: str) -> InvalidRequest:

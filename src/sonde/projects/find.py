@@ -44,6 +44,7 @@ _COMMANDS = {
     "delete_index": "sonde delete -p",
 }
 """By action, how a person does the same."""
+_FIRST_WAIT_S = 10.0  # how long a search of all repositories waits for those that are not here yet
 _FETCHING = "The repositories are still being fetched."
 _ASK_A_PERSON = "A person must agree: ask the user to run `{command}` once."
 
@@ -61,8 +62,7 @@ def find_project(
     the repositories in it.
     """
     if workspace.mirrors:
-        root = workspace.mirrors.locate(project, workspace.reach.admits)
-        workspace.mirrors.fill(root, work or Work())
+        root = workspace.mirrors.find(project, workspace.reach.admits, work or Work())
         return workspace.projects.get(root)
     if project is not None:
         folder = _named_folder(workspace, project)
@@ -166,17 +166,16 @@ def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project
     if project != ALL and not (project is None and workspace.mirrors):
         return [readable_project(workspace, project)]
     found = []
-    wanted: list[Path] = []
+    wanted = 0
     if workspace.mirrors:
-        wanted = workspace.mirrors.list_defaults(workspace.reach.admits)
-        workspace.mirrors.fill_all(wanted, Work())
+        _, wanted = workspace.mirrors.list_defaults(workspace.reach.admits, _FIRST_WAIT_S)
     for root in known_roots(workspace):
         try:
             found.append(workspace.projects.get(root))
         except SondeError as error:
             log.warning("%s is left out: %s", root, error)
     if not found and wanted:
-        raise IndexBusy(f"{len(wanted)} repositories", user_message=_FETCHING)
+        raise IndexBusy(f"{wanted} repositories", user_message=_FETCHING)
     if not found:
         raise IndexNotFound(f"No index under {workspace.home}/indexes/")
     return found
@@ -193,8 +192,7 @@ def projects_asked(
     if workspace.mirrors:
         fits, branches = partial(fits_project, conditions), any("@" in text for text in named)
         branches |= any(one.field == "branch" for one in asked)
-        admits = workspace.reach.admits
-        roots = workspace.mirrors.list_fitting(fits, admits, branches=branches)
+        roots = workspace.mirrors.find_fitting(fits, workspace.reach.admits, branches=branches)
         known = [find_project(workspace, str(root)) for root in roots]
     else:
         known = projects_in_scope(workspace, ALL)
@@ -223,16 +221,15 @@ def note_missing(workspace: Workspace, project: str | None) -> str:
     """How many repositories a search of all of them has to leave out; empty if none."""
     if workspace.mirrors is None or project not in (None, ALL):
         return ""
-    wanted = workspace.mirrors.list_defaults(workspace.reach.admits)
-    left = [root for root in wanted if not workspace.mirrors.is_ready(root)]
-    return f"incomplete; {len(left)} of {len(wanted)} repositories are being fetched" * bool(left)
+    here, wanted = workspace.mirrors.list_defaults(workspace.reach.admits)
+    left = wanted - len(here)
+    return f"incomplete; {left} of {wanted} repositories are being fetched" * bool(left)
 
 
 def known_roots(workspace: Workspace) -> list[Path]:
     """Roots of every project within reach that has an index and still exists."""
     if workspace.mirrors:
-        here = workspace.mirrors.list_defaults(workspace.reach.admits)
-        return list(filter(workspace.mirrors.is_ready, here))
+        return workspace.mirrors.list_defaults(workspace.reach.admits)[0]
     roots = []
     for metadata in sorted((workspace.home / "indexes").glob("*/metadata.json")):
         try:

@@ -72,11 +72,6 @@ class Settings:
     access_file: str = ""
     audit_log: str = ""
     signing_key: str = field(default="", repr=False)
-    oidc_issuer: str = ""
-    oidc_client: str = ""
-    oidc_secret_variable: str = ""
-    oidc_user_claim: str = "email"
-    oidc_groups_claim: str = ""
     jwt_keys: str = ""
     jwt_issuer: str = ""
     jwt_audience: str = "sonde"
@@ -295,24 +290,13 @@ RULES: dict[str, Rule] = {
     "refs_interval": _number("refsInterval",
         "Seconds between two looks for new commits in the shared index. Default: 30.", 1, 86_400),
     "access_file": _text("accessFile", "the path of a file", _PATH,
-        "TOML file that says which repositories users and groups see. Without it, only the "
-        "operator sees any."),
+        "TOML file that says which repositories users and groups see, and by which provider they "
+        "sign in. Without it, only the operator sees any repository of a shared index."),
     "audit_log": _text("auditLog", "the path of a file", _PATH,
         "File to which `sonde serve` writes who called what, as JSON lines. Default: none."),
     "signing_key": _text("signingKey", "a secret of at least 32 characters", r"(\S{32,500})?",
         "Secret that several servers share, so that sessions and cursors of one are valid on all. "
         "Better set in the environment. Default: a key of each installation."),
-    "oidc_issuer": _text("oidcIssuer", "an http or https address", r"(https?://\S{1,500})?",
-        "OpenID Connect provider by which people sign in to `sonde serve`."),
-    "oidc_client": _text("oidcClient", "text", r"[^\0\s]{0,500}",
-        "Client id of this server at the provider."),
-    "oidc_secret_variable": _text("oidcSecretVariable", "the name of a variable",
-        r"([A-Za-z_][A-Za-z0-9_]{0,99})?",
-        "Environment variable that holds the client's secret. Default: none, for a public client."),
-    "oidc_user_claim": _text("oidcUserClaim", "the name of a claim", r"[\w:/.-]{1,200}",
-        "Claim of the identity token that names the user. Default: 'email'."),
-    "oidc_groups_claim": _text("oidcGroupsClaim", "the name of a claim", r"[\w:/.-]{0,200}",
-        "Claim of the identity token that lists the user's groups. Default: none."),
     "jwt_keys": _text("jwtKeys", "the path of a file", _PATH,
         "JWKS file with the keys of the issuer of tokens (JWT, RS256 or HS256) for `sonde serve`; "
         "`sub` is the user."),

@@ -12,7 +12,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -30,7 +30,6 @@ from sonde.stores.files import measure_folder, read_json, translate_os_errors, w
 from sonde.stores.records import load_metadata, project_folder
 
 IN_USE_S = 600.0  # a mirror that was used this lately is never evicted: twice as long as pages live
-FIRST_WAIT_S = 10.0  # how long a search of all repositories waits for those that are not here yet
 MOST_NAMED = 20  # branches that one search may name: each is fetched whole
 _SLOTS = 2  # mirrors that are written at a time
 _RECORD = "mirror.json"  # in the index folder, written last: without it the mirror is not whole
@@ -106,7 +105,7 @@ class Mirrors:
     def _measure(self) -> int:
         return sum(one.bytes for one in self._ready.values())
 
-    def locate(self, name: str | None, admits: Callable[[Path], bool]) -> Path:
+    def _locate(self, name: str | None, admits: Callable[[Path], bool]) -> Path:
         """The root of a branch by its name, or of the default branch by that of its repository.
 
         An older root leads to the branch as it is now, unless it is still here. The error is the
@@ -145,11 +144,13 @@ class Mirrors:
             return self._trees.joinpath(commit, *parts[:length]), "/".join(parts[:length])
         return None, text.strip().strip("/")
 
-    def list_defaults(self, admits: Callable[[Path], bool]) -> list[Path]:
-        """The roots of the default branches that the caller may see, filled or not."""
-        return sorted(root for root, one in self._heads.items() if one.is_default and admits(root))
+    def find(self, name: str | None, admits: Callable[[Path], bool], work: Work) -> Path:
+        """The root of a branch by its name, filled."""
+        root = self._locate(name, admits)
+        self._fill_now(root, work)
+        return root
 
-    def list_fitting(
+    def find_fitting(
         self, fits: Callable[[str], bool], admits: Callable[[Path], bool], *, branches: bool
     ) -> list[Path]:
         """The roots that fit, of default branches or of all."""
@@ -159,7 +160,20 @@ class Mirrors:
             if (branches or one.is_default) and admits(root) and fits(str(root))
         ][:MOST_NAMED]
 
-    def is_ready(self, root: Path) -> bool:
+    def list_defaults(
+        self, admits: Callable[[Path], bool], wait_s: float = 0.0
+    ) -> tuple[list[Path], int]:
+        """The default branches that are here after a while, and how many there are."""
+        heads = sorted(self._heads.items())
+        wanted = [root for root, one in heads if one.is_default and admits(root)]
+        if wait_s:
+            jobs = [self._start_filling(root) for root in wanted if not self._is_ready(root)]
+            deadline = time.monotonic() + wait_s
+            for job in jobs:
+                job.wait(timeout_s=max(0.0, deadline - time.monotonic()))
+        return list(filter(self._is_ready, wanted)), len(wanted)
+
+    def _is_ready(self, root: Path) -> bool:
         """Whether a mirror can be opened."""
         if root not in self._ready:
             return False
@@ -172,21 +186,14 @@ class Mirrors:
 
     # filling
 
-    def fill(self, root: Path, work: Work) -> None:
+    def _fill_now(self, root: Path, work: Work) -> None:
         """Write a mirror, unless it is there; concurrent calls wait for the same job."""
-        if not self.is_ready(root):
-            job = self.start_filling(root)
+        if not self._is_ready(root):
+            job = self._start_filling(root)
             job.wait(work)
             job.outcome()
 
-    def fill_all(self, roots: Sequence[Path], work: Work, wait_s: float = FIRST_WAIT_S) -> None:
-        """Begin to write those that are missing, and wait a moment for them."""
-        jobs = [self.start_filling(root) for root in roots if not self.is_ready(root)]
-        deadline = time.monotonic() + wait_s
-        for job in jobs:
-            job.wait(work, max(0.0, deadline - time.monotonic()))
-
-    def start_filling(self, root: Path) -> Job:
+    def _start_filling(self, root: Path) -> Job:
         """The job that writes a mirror; it belongs to those who may see the project."""
         run = partial(self._fill, root)
         return self._workspace.jobs.submit(f"fill:{root}", "fill", run, subject=str(root))
@@ -234,7 +241,7 @@ class Mirrors:
             for root, one in list(self._heads.items()):
                 if one.is_default or (one.repository, one.branch) in known:
                     with suppress(SondeError):  # the job says why
-                        self.fill(root, Work())
+                        self._fill_now(root, Work())
                 if self._closed.is_set():
                     return
             self.evict()

@@ -5,12 +5,27 @@ from __future__ import annotations
 import logging
 import tomllib
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sonde.errors import InvalidRequest
+from sonde.types import Json
 
 _Rules = Mapping[str, Mapping[str, tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """An OpenID Connect provider, and what its tokens say."""
+
+    issuer: str = ""
+    client: str = ""
+    secret_variable: str = ""
+    """The environment variable that holds the client's secret; empty for a public client."""
+    user_claim: str = "email"
+    groups_claim: str = ""
+
 
 log = logging.getLogger(__name__)
 
@@ -24,12 +39,17 @@ class RepositoryAccess:
         "anna@example.org" = ["acme/web", "acme/infra-*"]
         [groups]
         developers = ["*"]
+        [provider]
+        issuer = "https://login.example.org"
+        client = "sonde"
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._stamp: tuple[int, int] | None = None
         self._rules: _Rules = {}
+        self.provider: ProviderSettings | None = None
+        """By which people sign in; read once."""
         self._refresh()
 
     def allows(self, user: str, groups: Collection[str], repository: str) -> bool:
@@ -48,7 +68,10 @@ class RepositoryAccess:
             facts = self._path.stat()
             stamp = (facts.st_mtime_ns, facts.st_ino)
             if stamp != self._stamp:
-                self._rules, self._stamp = _read_rules(self._path.read_text("utf-8")), stamp
+                known = tomllib.loads(self._path.read_text("utf-8"))
+                if "provider" in known:
+                    self.provider = ProviderSettings(**known.pop("provider"))
+                self._rules, self._stamp = _read_rules(known), stamp
         except (OSError, ValueError, TypeError, AttributeError) as error:
             if self._stamp is None:
                 raise InvalidRequest(
@@ -61,8 +84,7 @@ class RepositoryAccess:
             log.warning("the rules of %s stay as they were: %s", self._path, error)
 
 
-def _read_rules(text: str) -> _Rules:
-    known = tomllib.loads(text)
+def _read_rules(known: Json) -> _Rules:
     if unknown := known.keys() - {"all", "users", "groups"}:
         raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
     tables = {"all": {"": known.get("all", [])}}

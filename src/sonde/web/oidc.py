@@ -16,12 +16,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from sonde.errors import InvalidRequest, TokenRequired
 from sonde.paging.cursor import BrokenSealError, seal, unseal
+from sonde.stores.access import ProviderSettings
 from sonde.stores.users import EVERYONE, USER_NAME
 from sonde.types import LOCAL, Json
 
@@ -49,17 +49,6 @@ class Person(NamedTuple):
     """When that was said, in epoch seconds; 0 if it does not matter."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderSettings:
-    """The provider, and what its tokens say."""
-
-    issuer: str
-    client: str
-    secret: str = ""
-    user_claim: str = "email"
-    groups_claim: str = ""
-
-
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_args: Any, **_options: Any) -> None:
         """Follow none: a secret would go along."""
@@ -69,9 +58,13 @@ class Provider:
     """One OpenID Connect provider."""
 
     def __init__(
-        self, settings: ProviderSettings, key: bytes, clock: Callable[[], float] = time.time
+        self,
+        settings: ProviderSettings,
+        secret: str,
+        key: bytes,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._settings, self._key, self._clock = settings, key, clock
+        self._settings, self._secret, self._key, self._clock = settings, secret, key, clock
         self._guard = threading.Lock()
         self._found: tuple[float, Json, dict[str | None, Any]] | None = None
         self._opener = urllib.request.build_opener(_NoRedirects)
@@ -82,7 +75,7 @@ class Provider:
             raise InvalidRequest(
                 f"issuer {settings.issuer!r}, client {settings.client!r}",
                 user_message="The OpenID Connect provider is not set up.",
-                next_action="Set SONDE_OIDC_ISSUER to an https address and SONDE_OIDC_CLIENT.",
+                next_action="Write `issuer`, an https address, and `client` in the access file.",
             )
 
     def begin(self, back: str, way: str) -> tuple[str, str]:
@@ -203,8 +196,8 @@ class Provider:
         request = urllib.request.Request(address, headers={"accept": "application/json"})  # noqa: S310
         if form is not None:
             request.data = urlencode(form).encode()
-            if self._settings.secret:
-                pair = f"{self._settings.client}:{self._settings.secret}".encode()
+            if self._secret:
+                pair = f"{self._settings.client}:{self._secret}".encode()
                 request.add_header("authorization", f"Basic {base64.b64encode(pair).decode()}")
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as answer:

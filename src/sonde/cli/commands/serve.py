@@ -159,17 +159,14 @@ def _find_issuer(settings: Settings) -> Issuer | None:
 
 
 def _find_provider(session: Session, settings: Settings) -> Provider | None:
-    from sonde.hosting import read_signing_key
-    from sonde.web.oidc import Provider, ProviderSettings
+    from sonde.hosting import open_access, read_signing_key
+    from sonde.web.oidc import Provider
 
-    if not settings.oidc_issuer:
+    given = open_access(settings).provider
+    if given is None:
         return None
-    secret = session.environ.get(settings.oidc_secret_variable or "-", "")
-    given = ProviderSettings(
-        settings.oidc_issuer, settings.oidc_client, secret, settings.oidc_user_claim,
-        settings.oidc_groups_claim,
-    )  # fmt: skip
-    return Provider(given, read_signing_key(settings))
+    secret = session.environ.get(given.secret_variable or "-", "")
+    return Provider(given, secret, read_signing_key(settings))
 
 
 def _read_settings(session: Session, **given: Any) -> tuple[Settings, Settings]:
