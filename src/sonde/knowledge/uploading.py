@@ -71,10 +71,8 @@ def start_upload(
 def _choose_owner(library: Library, into: str, caller: Caller) -> str:
     """Whose store is filled: the caller's, or a collection that the operator let them fill."""
     is_operator = caller.user == LOCAL and caller.is_person
-    if not into or into == caller.user:
-        return caller.user
-    if is_operator or into in library.list_filled(caller.user):
-        return into
+    if into in ("", caller.user) or is_operator or into in library.list_filled(caller.user):
+        return into or caller.user
     raise OutsideRoots(
         f"{caller.user} may not fill {into!r}",
         user_message="You may not add to the collection '{into}'.",
@@ -92,10 +90,8 @@ def _stage(folder: Path, files: Iterable[tuple[str, BinaryIO]], work: Work) -> l
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as target:
                 shutil.copyfileobj(content, target)
-        except FileExistsError as error:
+        except (FileExistsError, NotADirectoryError) as error:
             raise _refuse("'{name}' was sent twice, or is a file and a folder.", name) from error
-        except NotADirectoryError as error:
-            raise _refuse("'{name}' is a file and a folder.", name) from error
         except OSError as error:
             raise DiskFull(f"{path}: {error}") from error
     names = sorted(each.name for each in folder.iterdir())

@@ -12,7 +12,7 @@ from pathlib import Path
 from sonde.errors import InvalidRequest
 from sonde.types import Json
 
-_Rules = Mapping[str, Mapping[str, tuple[str, ...]]]
+_Rules = Mapping[str, Mapping[str, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,8 @@ log = logging.getLogger(__name__)
 
 
 class RepositoryAccess:
-    """The rules in one file, which is read again whenever it changes; without one, nobody is let
-    in but the operator.
-
-        all = ["handbook"]
-        [users]
-        "anna@example.org" = ["acme/web", "acme/infra-*"]
-        [groups]
-        developers = ["*"]
-        [provider]
-        issuer = "https://login.example.org"
-        client = "sonde"
-    """
+    """The rules in one file (docs/operating.md), which is read again whenever it changes; without
+    one, nobody is let in but the operator."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -58,7 +48,7 @@ class RepositoryAccess:
         users, teams = self._rules.get("users", {}), self._rules.get("groups", {})
         patterns = [*self._rules.get("all", {}).get("", ()), *users.get(user.lower(), ())]
         patterns += [pattern for group in groups for pattern in teams.get(group.lower(), ())]
-        return any(fnmatchcase(repository.lower(), pattern) for pattern in patterns)
+        return any(fnmatchcase(repository.lower(), pattern.lower()) for pattern in patterns)
 
     def _refresh(self) -> None:
         """Read the file if it changed; rules that cannot be read replace none."""
@@ -85,17 +75,13 @@ class RepositoryAccess:
 
 
 def _read_rules(known: Json) -> _Rules:
-    if unknown := known.keys() - {"all", "users", "groups"}:
-        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
-    tables = {"all": {"": known.get("all", [])}}
-    tables |= {name: known.get(name, {}) for name in ("users", "groups")}
-    return {
-        name: {str(who).lower(): _read_patterns(each) for who, each in table.items()}
-        for name, table in tables.items()
-    }
-
-
-def _read_patterns(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError('repositories are listed as ["name", "name-*"]')
-    return tuple(each.lower() for each in value)
+    tables = {"all": {"": known.pop("all", [])}, "users": known.pop("users", {}),
+              "groups": known.pop("groups", {})}  # fmt: skip
+    if known:
+        raise ValueError(f"unknown: {', '.join(sorted(known))}")
+    rules = {name: {str(who).lower(): each for who, each in table.items()}
+             for name, table in tables.items()}  # fmt: skip
+    for each in (each for table in rules.values() for each in table.values()):
+        if not isinstance(each, list) or not all(isinstance(text, str) for text in each):
+            raise ValueError('repositories are listed as ["name", "name-*"]')
+    return rules

@@ -225,7 +225,6 @@ class AddAnswer(TypedDict):
     """What notes_add answers."""
 
     uri: str
-    title: str
 
 
 def notes_add(
@@ -245,7 +244,7 @@ def notes_add(
             "server also the knowledge page.",
         )
     entry = add_entry(app.knowledge, "notes", title, text, tags, work=work)
-    return {"uri": make_uri("notes", entry.id), "title": title}
+    return {"uri": make_uri("notes", entry.id)}
 
 
 class TypesAnswer(TypedDict):

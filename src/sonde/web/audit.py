@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from sonde.errors import InvalidRequest
+from sonde.indexing.sources import identify_files
 from sonde.mcp.calls import Call
+from sonde.stores.files import translate_os_errors
 from sonde.text.formats import show_time
 from sonde.types import Caller
 
@@ -26,16 +27,8 @@ class AuditLog:
 
     def __init__(self, path: Path) -> None:
         self._path, self._guard = path, threading.Lock()
-        try:
+        with translate_os_errors(path):
             self._file = self._open()
-        except OSError as error:
-            raise InvalidRequest(
-                f"{path}: {error}",
-                user_message="The audit log '{path}' cannot be written: {why}.",
-                next_action="Name a file in a folder that the server may write to.",
-                path=str(path),
-                why=error.strerror,
-            ) from error
 
     def _open(self) -> int:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -44,48 +37,38 @@ class AuditLog:
 
     async def record(self, run: Callable[[], Awaitable[Any]], caller: Caller, what: Call) -> Any:
         """Run a call, and write who made it and what came of it."""
-        began, outcome = time.perf_counter(), "cancelled"
+        began, outcome = time.perf_counter(), "ok"
         try:
-            answer = await run()
-            outcome = "ok"
-        except Exception as error:
-            outcome = str(getattr(error, "code", "defect"))
+            return await run()
+        except BaseException as error:
+            outcome = str(getattr(error, "code", type(error).__name__))
             raise
-        else:
-            return answer
         finally:
             self._write(caller, what, outcome, time.perf_counter() - began)
 
     def _write(self, caller: Caller, what: Call, outcome: str, seconds: float) -> None:
         """Write one call; a disk that is full is logged and costs no answer."""
         call, arguments = what
-        shown = {name: _shorten(value) for name, value in arguments.items()
-                 if name not in _LEFT_OUT and value not in (None, "", (), [])}  # fmt: skip
+        texts = {
+            name: value if isinstance(value, str) else json.dumps(value, default=str)
+            for name, value in arguments.items()
+            if value and name not in _LEFT_OUT
+        }
         row = {
             "time": show_time(int(time.time() * 1000)), "user": caller.user, "call": call,
-            "arguments": shown, "outcome": outcome, "ms": round(seconds * 1000),
+            "arguments": {name: text[:_LONGEST] for name, text in texts.items()},
+            "outcome": outcome, "ms": round(seconds * 1000),
         }  # fmt: skip
         line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with self._guard:
             try:
-                self._reopen()
+                if identify_files([self._path])[self._path] != self._name():
+                    os.close(self._file)
+                    self._file = self._open()
                 os.write(self._file, line)
             except OSError:
                 log.exception("the audit log cannot be written")
 
-    def _reopen(self) -> None:
-        mine = os.fstat(self._file)
-        try:
-            there = self._path.stat()
-        except FileNotFoundError:
-            there = None
-        if there is None or (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
-            os.close(self._file)
-            self._file = self._open()
-
-
-def _shorten(value: object) -> object:
-    if isinstance(value, bool | int | float):
-        return value
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    def _name(self) -> tuple[int, int]:
+        facts = os.fstat(self._file)
+        return facts.st_dev, facts.st_ino

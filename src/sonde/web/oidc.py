@@ -16,7 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from sonde.errors import InvalidRequest, TokenRequired
@@ -25,13 +25,15 @@ from sonde.stores.access import ProviderSettings
 from sonde.stores.users import EVERYONE, USER_NAME
 from sonde.types import LOCAL, Json
 
+if TYPE_CHECKING:
+    from jwt import PyJWKClient
+
 STEP_S = 600  # to sign in at the provider: its own page may ask for a second factor
 SESSION_S = 12 * 3600  # a working day; the provider decides again on the next
 SESSION_PREFIX = "oidc."  # of cookies that hold an identity themselves
 _TIMEOUT_S = 10.0  # of one request to the provider
 _MAX_BYTES = 1 << 20  # of its answers: documents of a few kilobytes
 _FRESH_S = 3600.0  # its addresses and keys are looked up again after an hour
-_RETRY_S = 30.0  # a key that is not known is looked for at most this often
 _LEEWAY_S = 30  # tolerated difference between its clock and ours
 _MAX_GROUP_CHARS = 2_000  # of all groups, in a cookie of 4 kB
 _ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}  # by type of key: a token does not choose
@@ -66,7 +68,7 @@ class Provider:
     ) -> None:
         self._settings, self._secret, self._key, self._clock = settings, secret, key, clock
         self._guard = threading.Lock()
-        self._found: tuple[float, Json, dict[str | None, Any]] | None = None
+        self._found: tuple[float, Json, PyJWKClient] | None = None
         self._opener = urllib.request.build_opener(_NoRedirects)
         parts = urlsplit(settings.issuer)
         self.name = parts.hostname or ""
@@ -128,13 +130,14 @@ class Provider:
 
         wanted = self._settings
         try:
-            key = self._find_key(jwt.get_unverified_header(token).get("kid"))
+            keys, kid = self._discover()[1], jwt.get_unverified_header(token).get("kid")
+            (key,) = [keys.get_signing_key(kid)] if kid else keys.get_signing_keys()
             claims: Json = jwt.decode(
                 token, key.key, algorithms=[_ALGORITHMS[str(key.key_type)]],
                 audience=wanted.client, issuer=wanted.issuer, leeway=_LEEWAY_S,
                 options={"require": ["exp", "iat", "sub", "iss", "aud"]},
             )  # fmt: skip
-        except (jwt.PyJWTError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (jwt.PyJWTError, TokenRequired, KeyError, TypeError, ValueError) as error:
             log.info("a token was refused: %s", error)
             return None
         several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
@@ -160,40 +163,38 @@ class Provider:
                 kept.append(group)
         return Person(user, tuple(kept), int(claims["iat"]))
 
-    def _find_key(self, kid: str | None) -> Any:
-        found = self._discover()[1]
-        if kid not in found:
-            found = self._discover(_RETRY_S)[1]
-        return found[kid] if kid is not None or len(found) != 1 else next(iter(found.values()))
-
-    def _discover(self, fresh_s: float = _FRESH_S) -> tuple[Json, dict[str | None, Any]]:
-        """The provider's addresses, and its keys by name; those known stay while it is away."""
-        from jwt import PyJWKSet, PyJWTError
+    def _discover(self) -> tuple[Json, PyJWKClient]:
+        """The provider's addresses, and its keys; those known stay while it is away."""
+        from jwt import PyJWKClient
 
         with self._guard:
             now = time.monotonic()
-            if self._found and now - self._found[0] < fresh_s:
+            if self._found and now - self._found[0] < _FRESH_S:
                 return self._found[1:]
             try:
                 issuer = self._settings.issuer
                 about = self._ask(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
                 if about["issuer"] != issuer:
                     raise ValueError(f"it is {about['issuer']!r}")
-                keys = PyJWKSet.from_dict(self._ask(str(about["jwks_uri"]))).keys
-            except (TokenRequired, PyJWTError, KeyError, TypeError, ValueError) as error:
+                keys = PyJWKClient(self._check(str(about["jwks_uri"])), timeout=_TIMEOUT_S)
+            except (TokenRequired, KeyError, ValueError) as error:
                 if self._found:
                     log.warning("the provider cannot be looked up: %s", error)
                     return self._found[1:]
                 raise _refuse(f"the provider cannot be used: {error}") from error
-            known = {key.key_id: key for key in keys if str(key.key_type) in _ALGORITHMS}
-            self._found = (now, about, known)
-            return about, known
+            self._found = (now, about, keys)
+            return about, keys
+
+    def _check(self, address: str) -> str:
+        """An address that the provider names: as safe as its own."""
+        if urlsplit(address).scheme not in ("https", urlsplit(self._settings.issuer).scheme):
+            raise _refuse(f"{address[:80]} is no https address")
+        return address
 
     def _ask(self, address: str, form: Mapping[str, str] | None = None) -> Json:
         """A JSON document of the provider; a form is sent with the client's secret."""
-        if urlsplit(address).scheme not in ("https", urlsplit(self._settings.issuer).scheme):
-            raise _refuse(f"{address[:80]} is no https address")
-        request = urllib.request.Request(address, headers={"accept": "application/json"})  # noqa: S310
+        headers = {"accept": "application/json"}
+        request = urllib.request.Request(self._check(address), headers=headers)  # noqa: S310
         if form is not None:
             request.data = urlencode(form).encode()
             if self._secret:

@@ -156,13 +156,9 @@ def _keep(
 ) -> Response:
     """The response with a cookie."""
     response.set_cookie(
-        name,
-        text,
-        max_age=age_s,
-        httponly=True,
-        samesite="strict" if strict else "lax",
+        name, text, max_age=age_s, httponly=True, samesite="strict" if strict else "lax",
         secure=parts.access.public_url.startswith("https:"),
-    )
+    )  # fmt: skip
     response.headers["cache-control"] = "no-store"
     return response
 
