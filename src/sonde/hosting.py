@@ -49,7 +49,7 @@ def open_any_project(
         return open_project(settings, root)
     own = replace(
         settings, respect_gitignore=False, max_file_size=_FILE_BYTES, watching="off", roots=(),
-        store="sqlite",
+        store="sqlite", shared_index="",
     )  # fmt: skip
     project = open_project(own, root)
     project.adopt(replace(project.settings, read_only=not writes))

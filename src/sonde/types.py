@@ -375,6 +375,8 @@ class IndexReport:
     """Reason -> number of files."""
     examples: tuple[Skipped, ...] = ()
     """A few skipped paths, as examples for the user."""
+    note: str = ""
+    """What the index started from, if that was a shared one."""
 
     def as_dict(self) -> dict[str, object]:
         """The report as a job carries it."""

@@ -48,6 +48,7 @@ from sonde.settings import (
     read_key,
     render_config,
 )
+from sonde.shared import seed_new_index
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
 from sonde.stores.knowledge.base import KnowledgeStore
@@ -107,6 +108,7 @@ def build_app(
         background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep") else None,
         start_checker=partial(_start_checker, settings),
         start_follower=_start_follower,
+        seed_shared=seed_new_index,
         max_tokens=own.max_tokens,
         assume_yes=own.assume_yes,
         auto_index=own.auto_index and stays,
@@ -241,7 +243,7 @@ def open_project(
     )
     for warning in warnings[len(settings.warnings) :]:
         project_log(folder).warning("%s", warning)
-    own_settings = ProjectSettings(
+    chosen = ProjectSettings(
         tree=tree,
         store_name=_choose_store(own, folder),
         max_files=own.max_files,
@@ -254,9 +256,9 @@ def open_project(
         chunk_folder=chunk_folder,
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
+        shared_index=own.shared_index,
     )
-    views = partial(_open_views, folder)
-    return Project(root, folder, own_settings, _open_store, views, clock=clock)
+    return Project(root, folder, chosen, _open_store, partial(_open_views, folder), clock=clock)
 
 
 def _choose_store(own: Settings, folder: Path) -> str:

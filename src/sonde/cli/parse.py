@@ -68,6 +68,8 @@ COMMANDS = (
     Command("index", "index a project, or bring its index up to date", "index:run_index", (
         _value("path", metavar="PATH", words="folder", about="the project (default: detected)"),
         _flag("--deep", about="compute the deeper vectors now; servers do it when idle"),
+        _value("--from", metavar="URL", dest="shared",
+               about="start from a shared index, which `sonde push` fills"),
     ), "sonde index ~/code/app"),
     Command("search", "search by meaning and by words", "search:run_search", (
         _value("query", metavar="QUERY", takes="many", needed=True,
@@ -263,6 +265,16 @@ COMMANDS = (
         _value("action", choices=("convert",), needed=True, about="what to do"),
         _value("store", choices=("sqlite", "lance"), needed=True, about="the store to move to"),
     ), "sonde store convert lance"),
+    Command("push", "index the commit that is checked out and add it to a shared index",
+            "push:run_push", (
+        _value("url", metavar="URL", words="folder",
+               about="a folder, s3://BUCKET/PATH, gs://… or az://… (default: sharedIndex)"),
+        _value("--branch", metavar="NAME", about="the branch to move (default: as checked out)"),
+        _value("--repository", metavar="NAME", about="its name there (default: by its remote)"),
+        _flag("--first-stage", about="without deep vectors, which take most of the time"),
+        _flag("--list", about="show what is in the shared index instead"),
+        _flag("--clean", about="remove what neither a branch nor a commit of 30 days needs"),
+    ), "sonde push s3://team/index"),
     Command("export", "write the project's views with their embeddings to chunk files",
             "index:run_export", (
         _value("--format", choices=("cortex",), default="cortex", about="the layout: cortex"),

@@ -60,7 +60,8 @@ class Session:
     @cached_property
     def settings(self) -> Settings:
         """The settings, without those of a project, which opening the project adds."""
-        return load_settings(self.environ, assume_yes=True if self.args.yes else None)
+        given = {"shared_index": getattr(self.args, "shared", None)}
+        return load_settings(self.environ, assume_yes=True if self.args.yes else None, **given)
 
     @cached_property
     def app(self) -> App:

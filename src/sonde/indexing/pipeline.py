@@ -306,13 +306,20 @@ def seed_index(
     store: str,
     recipe: str,
     admits: Callable[[Path], bool] = lambda _root: True,
-) -> None:
+    begin: Callable[[], str] = str,
+) -> str:
     """Begin a new index with a copy of one that is nearly the same, if there is one: that of a
     second worktree, a copy, a moved project.
 
     The files are still compared one by one, but equal ones are neither chunked nor embedded
-    again. `admits` says of which projects a copy may be taken.
+    again. `admits` says of which projects a copy may be taken. `begin` is tried first and returns
+    a note, which is returned.
     """
+    if any(folder.glob("*.db")):
+        return ""  # it was begun before
+    note = begin()
+    if any(folder.glob("*.db")):
+        return note
     best, most = None, _WORTH_COPYING
     for candidate in _list_candidates(folder, tree, store, recipe, admits):
         work.check()
@@ -322,13 +329,14 @@ def seed_index(
         if share > 1 - 1 / _SAMPLE_FILES:
             break
     if best is None:
-        return
+        return note
     from sonde.stores.chunks.integrity import copy_stores  # numpy is slow to import
 
     try:
         copy_stores(best, folder, store)
     except SondeError as error:
         log.info("%s is not copied: %s", best, error)
+    return note
 
 
 def find_moved_index(

@@ -91,12 +91,14 @@ def _stage(folder: Path, files: Iterable[tuple[str, BinaryIO]], work: Work) -> l
             with path.open("xb") as target:
                 shutil.copyfileobj(content, target)
         except (FileExistsError, NotADirectoryError) as error:
-            raise _refuse("'{name}' was sent twice, or is a file and a folder.", name) from error
+            raise refuse_upload(
+                "'{name}' was sent twice, or is a file and a folder.", name
+            ) from error
         except OSError as error:
             raise DiskFull(f"{path}: {error}") from error
     names = sorted(each.name for each in folder.iterdir())
     if not names:
-        raise _refuse("There is no file in the request.", "")
+        raise refuse_upload("There is no file in the request.", "")
     return names
 
 
@@ -108,11 +110,12 @@ def _split_name(name: str) -> list[str]:
         for part in parts
     )
     if not plain:
-        raise _refuse("'{name}' cannot be the name of a file.", name)
+        raise refuse_upload("'{name}' cannot be the name of a file.", name)
     return parts
 
 
-def _refuse(message: str, name: str) -> InvalidRequest:
+def refuse_upload(message: str, name: str) -> InvalidRequest:
+    """The error for a request that brings nothing in."""
     return InvalidRequest(
         f"upload of {name[:200]!r}",
         user_message=message,

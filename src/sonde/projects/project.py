@@ -19,7 +19,7 @@ from sonde.paging.cursor import ResultSets
 from sonde.policy.reach import Reach
 from sonde.runtime.jobs import Jobs
 from sonde.runtime.processes import Child
-from sonde.runtime.work import WriterLock
+from sonde.runtime.work import Work, WriterLock
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.database import translate_errors
 from sonde.types import Kind
@@ -58,6 +58,8 @@ class ProjectSettings:
     """Whether a user named that folder, so that it must be there."""
     chunk_embedder: Embedder | None = None
     """Embeds queries for chunk files of another model."""
+    shared_index: str = ""
+    """The address of a shared index, from which a new one starts."""
 
 
 class ProjectPart:
@@ -370,6 +372,8 @@ class Workspace:
     """True in a server: background work may outlive the answer."""
     mirrors: MirrorSource | None = None
     """The projects of a shared index, where a server has no others."""
+    seed_shared: Callable[[Project, Work], str] = lambda _project, _work: ""
+    """Begins a new index with a shared one; returns a note. See `sonde.shared.seeding`."""
     editor: str = "none"
     """The editor that pages open files in: a name, or an address with {path}."""
     fresh_s: tuple[float, float] = FRESH_S

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from sonde.errors import (
     Cancelled,
@@ -115,14 +116,18 @@ def _update(
         # chunked in another way than now: unchanged files must be chunked again as well
         force = force or metadata.recipe != ""
         metadata = replace(metadata, recipe=recipe)
+    note, begin = "", partial(workspace.seed_shared, project, work)
     if metadata.last_full_index is None:
         name, admits = project.settings.store_name, workspace.reach.admits
-        seed_index(project.folder, project.tree, work, store=name, recipe=recipe, admits=admits)
+        note = seed_index(
+            project.folder, project.tree, work, store=name, recipe=recipe, admits=admits,
+            begin=begin,
+        )  # fmt: skip
     stores = project.stores()
     if diff is None or force or diff.generation != generation_of(stores):
         # none was made, or the index was written to since
         diff = compare_project(project, work, paths, force=force)
-    report = update_index(project.tree, stores, workspace.static, work, diff)
+    report = replace(update_index(project.tree, stores, workspace.static, work, diff), note=note)
     if workspace.static:
         # chunks of an index that another version wrote have no vectors of this model yet
         refine_vectors(stores, workspace.static, project.lock, work)

@@ -77,6 +77,8 @@ class Settings:
     jwt_audience: str = "sonde"
     knowledge_store: str = field(default="sqlite", repr=False)
     """`sqlite`, or the address of a PostgreSQL database."""
+    shared_index: str = ""
+    """The address of an index that CI pushes, from which a new one starts."""
     chunks_dir: str = ".cortex/chunks"
     embedding_endpoint: str = ""
     embedding_model: str = ""
@@ -308,6 +310,9 @@ RULES: dict[str, Rule] = {
         r"sqlite|postgres(ql)?://\S{1,1000}",
         "Where personal knowledge is kept: 'sqlite', or the address of a PostgreSQL database that "
         "several servers share (the extra `postgres`). Default: 'sqlite'."),
+    "shared_index": _text("sharedIndex", "a folder, or s3://, gs:// or az:// with a path", _PATH,
+        "Address of the index that `sonde push` fills: a new index starts from its nearest commit "
+        "(the extra `lance`)."),
     "chunks_dir": _text("chunksDir", "the path of a folder", r"[^\0]{1,4096}",
         "Folder of a project's chunk files, which `cortex_search` searches in place. "
         "Default: '.cortex/chunks'."),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from sonde.errors import IndexCorrupt
 from sonde.types import Kind
+
+_ADDRESS = re.compile(r"(?:[a-z+]+://)?(?:[^@/]*@)?[^/:]+(?::\d+/|[:/])(?P<path>.+?)(?:\.git)?/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,12 @@ def unpack_manifest(data: bytes) -> dict[str, FileFacts]:
         }
     except (zlib.error, ValueError, TypeError) as error:
         raise IndexCorrupt(f"the list of files of a commit cannot be read: {error}") from error
+
+
+def name_repository(remote: str, root: Path) -> str:
+    """The name of a repository: the path in its remote's address, or else its folder's name."""
+    match = _ADDRESS.fullmatch(remote)
+    return match["path"].strip("/") if match else root.name
 
 
 def shorten_recipe(recipe: str) -> str:

@@ -27,7 +27,13 @@ from sonde.runtime.work import Work, WriterLock
 from sonde.shared.index import SharedIndex
 from sonde.shared.trees import finish_index, write_tree
 from sonde.stores.files import measure_folder, read_json, translate_os_errors, write_json
-from sonde.stores.records import load_metadata, project_folder
+from sonde.stores.records import (
+    Metadata,
+    load_metadata,
+    project_folder,
+    save_metadata,
+    stamp_now,
+)
 
 IN_USE_S = 600.0  # a mirror that was used this lately is never evicted: twice as long as pages live
 MOST_NAMED = 20  # branches that one search may name: each is fetched whole
@@ -120,9 +126,10 @@ class Mirrors:
             spelled = {root: _list_spellings(one) for root, one in seen.items()}
             found = [root for root, names in spelled.items() if wanted in names]
             found = found or [
-                root for root, names in spelled.items()
+                root
+                for root, names in spelled.items()
                 if any(each.endswith(f"/{wanted}") for each in names)
-            ]  # fmt: skip
+            ]
         if len(found) == 1:
             return found[0]
         names = sorted({one.repository for one in seen.values()})
@@ -195,22 +202,27 @@ class Mirrors:
 
     def _start_filling(self, root: Path) -> Job:
         """The job that writes a mirror; it belongs to those who may see the project."""
-        run = partial(self._fill, root)
+        one = self._heads.get(root)
+        if one is None:
+            raise IndexBusy(f"{root} was superseded just now")
+        run = partial(self._fill, root, one)
         return self._workspace.jobs.submit(f"fill:{root}", "fill", run, subject=str(root))
 
-    def _fill(self, root: Path, work: Work) -> None:
-        one = self._heads[root]
+    def _fill(self, root: Path, one: Mirror, work: Work) -> None:
         with self._slots, translate_os_errors(root):
             work.check()
+            self._ready.pop(root, None)
             older = self._find_older(one)
-            folder, seed = project_folder(self._home, root), None
+            folder = project_folder(self._home, root)
+            seed = project_folder(self._home, older) if older else None
             self._workspace.projects.forget(root)
             self._remove(root)
+            make_folder(folder)
+            save_metadata(
+                folder, Metadata(str(root), stamp_now())
+            )  # found again if this is cut off
             files = self._shared.list_files(one.repository, one.commit)
             written = write_tree(self._shared, root, files, one.pushed_ms, older, work)
-            if older:
-                seed = project_folder(self._home, older)
-            make_folder(folder)
             self._shared.fill(one.repository, one.commit, folder, seed=seed, work=work)
             with closing(self._open_project(root)) as project:
                 finish_index(self._workspace, project, written, work)

@@ -7,7 +7,6 @@ branch: a push that is killed leaves rows that nothing names, which the next one
 
 from __future__ import annotations
 
-import re
 import secrets
 import shutil
 import time
@@ -18,12 +17,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from sonde.errors import FileMissing, Uncommitted
-from sonde.indexing.diff import Diff, Stores, compare_index
+from sonde.indexing.diff import Diff, Stores, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
 from sonde.policy.commits import (
     Checkout,
     is_ancestor,
-    list_commit_ids,
     list_committed,
     list_uncommitted,
     read_checkout,
@@ -31,18 +29,18 @@ from sonde.policy.commits import (
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.private import make_folder
 from sonde.runtime.work import Work, WriterLock
+from sonde.shared.cleaning import tend_tables
 from sonde.shared.index import SharedIndex
-from sonde.shared.manifest import FileFacts, PushedCommit, pack_manifest, shorten_recipe
+from sonde.shared.manifest import FileFacts, name_repository, pack_manifest
 from sonde.shared.rows import RowWriter, Written, facts_of, read_vectors
+from sonde.shared.seeding import collect_vectors, find_base
 from sonde.shared.snapshot import Snapshot, save_snapshot
 from sonde.shared.tables import clock_ms
 from sonde.stores.chunks.base import ChunkStore, Vectors
 from sonde.stores.files import translate_os_errors
 from sonde.types import FileState, Kind, ParsedFile, Progress, Skipped
 
-HISTORY = 2_000  # commits back from the one that is checked out, among which a pushed one is sought
 _MISSING_AT_ONCE = 4_096  # chunks without a deep vector that are looked up together
-_ADDRESS = re.compile(r"(?:[a-z+]+://)?(?:[^@/]*@)?[^/:]+(?::\d+/|[:/])(?P<path>.+?)(?:\.git)?/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +91,6 @@ class _RecordedStore:
         return getattr(self._store, name)
 
 
-def name_repository(remote: str, root: Path) -> str:
-    """The name of a repository: the path in its remote's address, or else its folder's name."""
-    match = _ADDRESS.fullmatch(remote)
-    return match["path"].strip("/") if match else root.name
-
-
 def push_project(
     workspace: Workspace,
     project: Project,
@@ -122,35 +114,29 @@ def push_project(
     name = repository or name_repository(head.remote, project.root)
     recipe = recipe_of(project.tree)
     base = find_base(shared, name, project.root, recipe)
-    before = Snapshot.unpack(base.snapshot) if base else Snapshot()
+    before = Snapshot()
     writer = RowWriter(shared.tables, recipe, lambda state: _read_text(project, state))
     with _workplace(project, work) as folder:
-        if base:
-            shared.fill(name, base.commit, folder, work=work)
-        files, left_out, deep = _index_commit(workspace, project, folder, writer, work, complete)
+        if base and shared.fill(name, base.commit, folder, work=work).source == "snapshot":
+            before = Snapshot.unpack(base.snapshot)  # one that is damaged is written whole again
+        done = _index_commit(workspace, project, folder, writer, work, complete)
         writer.flush()
-        snapshot, written = _seal(shared, folder, before, work)
-        chunks = deep[1]
-        models = _list_models(project, folder)
+        if done.changed or not before.files:
+            snapshot, written = _seal(shared, folder, before, work)
+        else:
+            snapshot, written = before, 0
     row = {
         "repository": name, "commit": head.commit, "pushed_ms": clock_ms(), "recipe": recipe,
-        "models": "\n".join(models), "files": len(files), "chunks": chunks,
-        "manifest": pack_manifest(files), "snapshot": snapshot.pack(),
+        "models": "\n".join(done.models), "files": len(done.files), "chunks": done.deep[1],
+        "manifest": pack_manifest(done.files), "snapshot": snapshot.pack(),
     }  # fmt: skip
     shared.tables.put("commits", ("repository", "commit"), row)
     moved, note = _move_branch(shared, project.root, name, branch or head.branch, head)
+    note = "; ".join(filter(None, (note, tend_tables(shared, work))))
     return PushReport(
-        url, name, moved, head.commit, base.commit if base else "", len(files), chunks, left_out,
-        writer.written, deep, written, time.monotonic() - began, note,
+        url, name, moved, head.commit, base.commit if base else "", len(done.files), done.deep[1],
+        done.left_out, writer.written, done.deep, written, time.monotonic() - began, note,
     )  # fmt: skip
-
-
-def find_base(shared: SharedIndex, repository: str, root: Path, recipe: str) -> PushedCommit | None:
-    """The nearest commit back from what is checked out whose index can be used here."""
-    commit = shared.nearest(repository, list_commit_ids(root, HISTORY))
-    found = shared.read_commit(repository, commit) if commit else None
-    same = found and shorten_recipe(found.recipe) == shorten_recipe(recipe)
-    return found if same else None
 
 
 @contextmanager
@@ -166,6 +152,18 @@ def _workplace(project: Project, work: Work) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """A commit in the stores of a folder."""
+
+    files: dict[str, FileFacts]
+    left_out: int
+    deep: tuple[int, int]
+    models: list[str]
+    changed: bool
+    """Whether anything differs from what the folder was filled with."""
+
+
 def _index_commit(
     workspace: Workspace,
     project: Project,
@@ -173,11 +171,12 @@ def _index_commit(
     writer: RowWriter,
     work: Work,
     complete: bool,
-) -> tuple[dict[str, FileFacts], int, tuple[int, int]]:
+) -> _Indexed:
     """Bring the stores in a folder in step with the commit: its files, and the deep vectors."""
     committed = list_committed(project.root)
     own = project.at(folder)
     stores = own.open_stores("sqlite")
+    before = generation_of(stores)
     try:
         recorded: dict[Kind, ChunkStore] = {
             kind: cast("ChunkStore", _RecordedStore(store, writer))
@@ -194,7 +193,9 @@ def _index_commit(
         states = {path: state for store in stores.values() for path, state in store.files().items()}
         files = {p: facts_of(s, executable=committed.get(p, False)) for p, s in states.items()}
         pairs = [store.coverage(deep.name if deep else "") for store in stores.values()]
-        return files, left_out, (sum(have for have, _ in pairs), sum(n for _, n in pairs))
+        covered = sum(have for have, _ in pairs), sum(count for _, count in pairs)
+        models = sorted({model for store in stores.values() for model in store.models()})
+        return _Indexed(files, left_out, covered, models, generation_of(stores) != before)
     finally:
         for store in stores.values():
             store.close()
@@ -217,36 +218,22 @@ def _recall_vectors(
     project: Project, stores: Stores, writer: RowWriter, model: str, work: Work
 ) -> None:
     """Take vectors from the shared index and from the project's own before any is made."""
+    import numpy as np
+
     own = project.stores() if project.is_indexed() else {}
     for kind, store in stores.items():
-        chunks = store.missing(model, sum(store.coverage(model)) + 1)
+        chunks = store.missing(model, store.counts().chunks)
         for start in range(0, len(chunks), _MISSING_AT_ONCE):
             missing = {chunk.digest for chunk in chunks[start : start + _MISSING_AT_ONCE]}
             for digests, vectors in read_vectors(writer.tables, model, missing):
                 store.put_vectors(model, digests, vectors)
                 missing -= set(digests)
-            if kind in own and missing:
-                _copy_vectors(own[kind], store, writer, model, missing)
+            found = collect_vectors(own[kind], model, missing) if kind in own else {}
+            if found:
+                rows = np.stack(list(found.values()))
+                store.put_vectors(model, list(found), rows)
+                writer.add_vectors(model, list(found), rows)
             work.report(Progress("refining", start + len(missing), len(chunks)))
-
-
-def _copy_vectors(
-    source: ChunkStore, store: ChunkStore, writer: RowWriter, model: str, missing: set[bytes]
-) -> None:
-    known = source.known_digests(model, missing)
-    if not known:
-        return
-    import numpy as np
-
-    found: dict[bytes, Vectors] = {}
-    for path in source.files():
-        chunks = [chunk for chunk in source.chunks_of(path) if chunk.digest in known]
-        rows = source.vectors(model, [chunk.id for chunk in chunks])
-        found |= {chunk.digest: rows[chunk.id] for chunk in chunks if chunk.id in rows}
-    if found:
-        rows_found = np.stack(list(found.values()))
-        store.put_vectors(model, list(found), rows_found)
-        writer.add_vectors(model, list(found), rows_found)
 
 
 def _read_text(project: Project, state: FileState) -> bytes:
@@ -269,15 +256,6 @@ def _seal(shared: SharedIndex, folder: Path, before: Snapshot, work: Work) -> tu
     copy_stores(folder, sealed, "sqlite")
     pack = f"pack_{clock_ms()}_{secrets.token_hex(4)}"
     return save_snapshot(shared.tables, sealed, before, pack, work)
-
-
-def _list_models(project: Project, folder: Path) -> list[str]:
-    stores = project.at(folder).open_stores("sqlite")
-    try:
-        return sorted({model for store in stores.values() for model in store.models()})
-    finally:
-        for store in stores.values():
-            store.close()
 
 
 def _move_branch(

@@ -94,7 +94,7 @@ class RowWriter:
         held = tables.list_known("files", "key", files)
         tables.touch("files", "key", held)
         new = {key: file for key, file in files.items() if key not in held}
-        if rows := [row for key, file in new.items() for row in _list_chunk_rows(key, file)]:
+        if rows := [row for key, file in new.items() for row in _list_chunk_rows(key, file, now)]:
             tables.add("chunks", _turn(rows))
         if rows := [_describe_file(key, file, now) for key, file in new.items()]:
             tables.add("files", _turn(rows))
@@ -157,7 +157,7 @@ def _words_of(file: ParsedFile) -> FileWords:
     return file.words or list_file_terms(file)
 
 
-def _list_chunk_rows(key: str, file: ParsedFile) -> Iterator[Mapping[str, Any]]:
+def _list_chunk_rows(key: str, file: ParsedFile, now: int) -> Iterator[Mapping[str, Any]]:
     chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
     for place, (chunk, terms) in enumerate(zip(chunks, _words_of(file).chunks, strict=True)):
         span = chunk.span
@@ -175,6 +175,7 @@ def _list_chunk_rows(key: str, file: ParsedFile) -> Iterator[Mapping[str, Any]]:
             "path_words": terms[0],
             "name_words": terms[1],
             "words": terms[2],
+            "seen_ms": now,
         }
 
 

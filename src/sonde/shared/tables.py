@@ -42,7 +42,7 @@ _MIN_THREADS = 4  # of Lance, which else has one for each core: reads wait for t
 _OPTIONS = {
     "connect_timeout": "5s",
     "timeout": "60s",  # of one request: a block of some MB over a slow line
-    "client_max_retries": "8",  # with pauses that double: a store that fails now and then is used
+    "client_max_retries": "5",  # with pauses that double: one failure in twenty is never seen
     "client_retry_timeout": "20",  # in seconds; longer means that it is down
 }
 """How patient the client of an object store is."""
@@ -50,8 +50,11 @@ _REFUSALS = re.compile(
     r"\b40[13]\b|forbidden|access ?denied|unauthori[sz]ed|signature|invalidaccesskey|credential",
     re.IGNORECASE,
 )
+_NO_BUCKET = re.compile(r"nosuchbucket|bucket not found|container ?not ?found", re.IGNORECASE)
 _FULL = re.compile(r"no space left|os error 28", re.IGNORECASE)
 _AMONG = 1_000  # values in one condition: longer ones are slow to parse
+LEAST_ROWS = {"key": 1_000, "words": 1_000, "vector": 20_000}
+"""With fewer rows, reading all of them is as fast as an index of that kind."""
 
 
 def name_place(url: str) -> str:
@@ -102,6 +105,8 @@ class SharedTables:
             text = str(error)
             if _FULL.search(text):
                 raise DiskFull(text) from error
+            if _NO_BUCKET.search(text):
+                raise SharedIndexMissing(text, url=self.url) from error
             if self._remote and _REFUSALS.search(text):
                 raise SharedIndexRefused(text, url=self.url) from error
             raise SharedIndexUnreachable(text, url=self.url) from error
@@ -199,14 +204,48 @@ class SharedTables:
             found = self.read_among(name, [key], key, wanted)
         return wanted & {value for batch in found for value in batch[key].to_pylist()}
 
-    def touch(self, name: str, key: str, values: Iterable[str]) -> None:
+    def touch(
+        self, name: str, key: str, values: Iterable[str], *, now_ms: int | None = None
+    ) -> None:
         """Mark rows as needed now, so that they are not cleaned away before they are named."""
         wanted = list(values)
         table = self.open(name)
         for start in range(0, len(wanted) if table is not None else 0, _AMONG):
             condition = among(key, wanted[start : start + _AMONG])
             with self.translating():
-                table.update(where=condition, values={"seen_ms": clock_ms()})
+                table.update(where=condition, values={"seen_ms": now_ms or clock_ms()})
+
+    def delete(self, name: str, where: str) -> None:
+        """Remove rows."""
+        table = self.open(name)
+        if table is not None:
+            with self.translating():
+                table.delete(where)
+
+    def optimize(self, name: str, *, kept: timedelta) -> None:
+        """Merge small parts, bring indexes in step, and forget versions older than that."""
+        table = self.open(name)
+        if table is not None:
+            with self.translating():
+                table.optimize(cleanup_older_than=kept)
+
+    def tend(self, name: str, least: Mapping[str, int] = LEAST_ROWS) -> None:
+        """Make the indexes of a table, or bring them in step once much was added."""
+        wanted = INDEXES.get(name) or INDEXES.get(name.partition("_")[0], {})
+        table = self.open(name) if wanted else None
+        if table is None:
+            return
+        with self.translating():
+            rows = int(table.count_rows())
+            made = {index.columns[0]: index.name for index in table.list_indices()}
+            for column, kind in wanted.items():
+                if column not in made and rows >= least[kind]:
+                    _make_index(table, column, kind)
+                elif column in made:
+                    left = table.index_stats(made[column]).num_unindexed_rows
+                    if left > max(_LEAST_TAIL, rows * _MOST_TAIL):
+                        self.optimize(name, kept=_KEPT_VERSIONS)
+                        return
 
     def drop(self, name: str) -> None:
         """Remove a whole table."""
@@ -231,6 +270,36 @@ def clock_ms() -> int:
     return int(time.time() * 1000)
 
 
+_LEAST_TAIL, _MOST_TAIL = 2_000, 0.1
+"""Rows beyond an index, in number and as a share, that are not worth writing it again."""
+_KEPT_VERSIONS = timedelta(days=1)  # a reader that is on an older version has long finished
+INDEXES: Mapping[str, Mapping[str, str]] = {
+    "texts": {"digest": "key"},
+    "files": {"key": "key", "names": "words", "imports": "words", "grams": "words"},
+    "chunks": {"file": "key", "path_words": "words", "name_words": "words", "words": "words"},
+    "vectors": {"digest": "key", "vector": "vector"},
+}
+"""The indexed columns of each table, and how."""
+
+
+def _make_index(table: Any, column: str, kind: str) -> None:
+    if kind == "key":
+        from lancedb.index import BTree
+
+        table.create_index(column, config=BTree())
+    elif kind == "words":
+        # terms come split and folded: the tokenizer only has to look for spaces
+        from lancedb.index import FTS
+
+        off = {"lower_case", "stem", "remove_stop_words", "ascii_folding"}
+        options: Any = {**dict.fromkeys(off, False), "max_token_length": None}
+        table.create_index(column, config=FTS(base_tokenizer="whitespace", **options))
+    else:
+        from lancedb.index import IvfRq
+
+        table.create_index(column, config=IvfRq(distance_type="dot"))
+
+
 SCHEMAS: Mapping[str, str] = {
     "refs": "repository branch commit pushed_ms:int is_default:bool",
     "commits": "repository commit pushed_ms:int recipe models files:int chunks:int"
@@ -238,7 +307,7 @@ SCHEMAS: Mapping[str, str] = {
     "texts": "digest seen_ms:int data:bytes",
     "files": "key path hash size:int language kind symbols tags names imports grams seen_ms:int",
     "chunks": "file place:int start_line:int end_line:int start_byte:int end_byte:int digest"
-    " symbol header text path_words name_words words",
+    " symbol header text path_words name_words words seen_ms:int",
 }
 """The columns of each table; texts unless they say otherwise."""
 _OTHERS = {

@@ -203,12 +203,8 @@ _REFUSAL = {
 
 
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
-_TEXT = {"type": "string"}
-_FORM = {
-    "type": "object",
-    "properties": {"file": _FILES, "source": _TEXT, "into": _TEXT, "restore": _TEXT},
-    "required": ["file"],
-}
+_FIELDS = {"file": _FILES, **{name: {"type": "string"} for name in ("source", "into", "restore")}}
+_FORM = {"type": "object", "properties": _FIELDS, "required": ["file"]}
 _UPLOAD: Json = {
     "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}}
 }

@@ -12,8 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from sonde.app import App
-from sonde.errors import InvalidRequest
-from sonde.knowledge.uploading import MAX_UPLOAD_FILES, start_upload
+from sonde.knowledge.uploading import MAX_UPLOAD_FILES, refuse_upload, start_upload
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
@@ -35,14 +34,14 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
         try:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "multipart/form-data":
-                raise _refuse(f"Content-Type: {kind}")
+                raise refuse_upload("The upload cannot be read: {name}", kind)
             async with request.form(max_files=MAX_UPLOAD_FILES, max_fields=_FIELDS) as form:
                 sent = [each for each in form.getlist("file") if isinstance(each, UploadFile)]
                 files = [(each.filename or "", each.file) for each in sent if each.filename]
                 texts = {key: value for key, value in form.items() if isinstance(value, str)}
                 source = next((each for each in SOURCES if each == texts.get("source")), None)
                 if source is None and texts.get("source"):
-                    raise _refuse(f"source {texts['source'][:40]!r}")
+                    raise refuse_upload("There is no source {name}.", texts["source"])
 
                 def run(work: Work) -> Job:
                     app = cast("App", parts.app.get(caller))
@@ -53,7 +52,8 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
                 what = ("upload", {"files": [name for name, _ in files], **texts})
                 job = await parts.calls.run_work(run, Work(caller=caller), what)
         except HTTPException as error:  # of the parser
-            return refuse_request(_refuse(error.detail), request.scope)
+            wrong = refuse_upload("The upload cannot be read: {name}", error.detail)
+            return refuse_request(wrong, request.scope)
         except Exception as error:  # noqa: BLE001 - turned into the response
             return refuse_request(error, request.scope)
         if not request.url.path.startswith("/api/"):
@@ -65,12 +65,3 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
     answers = {"application/json": "The job"}
     return [DescribedRoute(address, take, about, answers if address == rest else {}, upload=True)
             for address in (page, rest)]  # fmt: skip
-
-
-def _refuse(problem: str) -> InvalidRequest:
-    return InvalidRequest(
-        problem,
-        user_message="The upload cannot be read: {problem}",
-        next_action="Send files as multipart/form-data, each as a field `file` with its name.",
-        problem=problem,
-    )

@@ -32,7 +32,8 @@ _SKIP_REASONS = {
 
 def run_index(session: Session) -> int:
     """Index the project; typing the command is consent for a detected one, unless very large."""
-    from sonde.projects.index import INDEX_QUESTION
+    from sonde.projects.index import INDEX_QUESTION, embed_index
+    from sonde.shared.seeding import fetch_vectors
     from sonde.tools.index import create_index
 
     session.choose_project(session.args.path)
@@ -45,7 +46,10 @@ def run_index(session: Session) -> int:
 
     with session.working(agree) as work:
         deep = session.args.deep
-        answer = create_index(session.app, project=root, deep=deep, work=work)
+        answer = create_index(session.app, project=root, deep=False, work=work)
+        taken = fetch_vectors(session.app.workspace, session.opened, work)
+        if deep:
+            embed_index(session.app.workspace, session.opened, work, wait=True)
     if session.args.json:
         session.print_json(answer)
         return FOUND
@@ -54,6 +58,8 @@ def run_index(session: Session) -> int:
     counts = f"{count_of(files, 'file')}, {count_of(chunks, 'chunk')}"
     place = paint("path", escape_controls(answer["projectPath"]))
     session.print_lines([f"{paint('good', '✓')} {counts} in {answer['duration']}  {place}"])
+    for said in filter(None, (answer.get("message"), taken)):
+        session.note(escape_controls(said))
     if skipped := answer.get("skipped"):
         reasons = ", ".join(
             f"{count:,} {_SKIP_REASONS.get(reason, reason.replace('_', ' '))}"

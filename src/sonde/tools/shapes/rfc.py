@@ -113,6 +113,8 @@ def show_report(project: Project, report: IndexReport) -> IndexAnswer:
         "chunksCreated": sum(count.chunks for count in held),
         "duration": format_seconds(report.seconds, minutes=False),
     }
+    if report.note:
+        answer["message"] = report.note
     if report.skipped:
         answer["skipped"] = report.skipped
     if not answer["filesIndexed"]:

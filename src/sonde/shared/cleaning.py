@@ -1,0 +1,121 @@
+"""Cleaning a shared index: commits that nobody needs, and rows that no commit names.
+
+A row is removed only if no commit names it and it was not asked for in the last day, so a push that
+is going on loses nothing: it marks what it finds before it relies on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from sonde.errors import SharedIndexUnreachable
+from sonde.runtime.work import Work
+from sonde.shared.index import SharedIndex
+from sonde.shared.manifest import name_rows, unpack_manifest
+from sonde.shared.snapshot import Snapshot
+from sonde.shared.tables import SCHEMAS, SharedTables, among, clock_ms, quote_text
+
+KEPT = timedelta(days=30)  # a commit that is no longer the head of a branch
+_GRACE = timedelta(days=1)  # a row that nothing names: longer than any push, or reader, takes
+_STALE_COMMITS = 50  # from this many on, a push cleans by itself
+_AT_ONCE = 1_000  # keys in one condition
+
+
+def clean_index(
+    shared: SharedIndex,
+    work: Work,
+    *,
+    kept: timedelta = KEPT,
+    grace: timedelta = _GRACE,
+    now: Callable[[], int] = clock_ms,
+) -> dict[str, int]:
+    """Remove what is not needed. Returns how much of each was removed."""
+    tables, began = shared.tables, now()
+    cut = began - int(grace.total_seconds() * 1000)
+    stale = list_stale(shared, began - int(kept.total_seconds() * 1000))
+    for repository, commit in stale:
+        where = f"repository = {quote_text(repository)} AND commit = {quote_text(commit)}"
+        tables.delete("commits", where)
+    work.check()
+    files: set[str] = set()
+    texts: set[str] = set()
+    packs: set[str] = set()
+    for batch in tables.read("commits", ["recipe", "manifest", "snapshot"]):
+        for row in batch.to_pylist():
+            for path, fact in unpack_manifest(row["manifest"]).items():
+                files.add(name_rows(row["recipe"], path, fact))
+                texts.add(fact.digest)
+            packs |= Snapshot.unpack(row["snapshot"]).packs.keys()
+    removed = {"commits": len(stale)}
+    removed["files"] = _sweep(tables, "files", "key", files, cut)
+    # rows of a file that is gone, and those that a push wrote and did not live to name
+    held = {key for batch in tables.read("files", ["key"]) for key in batch["key"].to_pylist()}
+    removed["chunks"] = _sweep(tables, "chunks", "file", held, cut)
+    removed["texts"] = _sweep(tables, "texts", "digest", texts, cut)
+    work.check()
+    chunks = tables.read("chunks", ["digest"])
+    digests = {digest for batch in chunks for digest in batch["digest"].to_pylist()}
+    names = tables.list_names()
+    removed["vectors"] = sum(
+        _sweep(tables, name, "digest", digests, cut)
+        for name in names
+        if name.startswith("vectors_")
+    )
+    unused = [name for name in names if _is_unused_pack(name, packs, cut)]
+    for name in unused:
+        tables.drop(name)
+    removed["packs"] = len(unused)
+    for name in [*SCHEMAS, *(name for name in names if name.startswith("vectors_"))]:
+        work.check()
+        tables.optimize(name, kept=grace)
+    return removed
+
+
+def list_stale(shared: SharedIndex, before_ms: int) -> list[tuple[str, str]]:
+    """Commits pushed before that and at which no branch is."""
+    known = shared.repositories()
+    heads = {(one.name, head.commit) for one in known for head in one.heads.values()}
+    columns = ["repository", "commit"]
+    found = shared.tables.read("commits", columns, f"pushed_ms < {before_ms}")
+    rows = (row for batch in found for row in batch.to_pylist())
+    return [pair for row in rows if (pair := (row["repository"], row["commit"])) not in heads]
+
+
+def clean_if_due(shared: SharedIndex, work: Work) -> None:
+    """Clean if that is worth the time; what another push does meanwhile is no error."""
+    before = clock_ms() - int(KEPT.total_seconds() * 1000)
+    if len(list_stale(shared, before)) >= _STALE_COMMITS:
+        clean_index(shared, work)
+
+
+def _sweep(tables: SharedTables, name: str, key: str, needed: set[str], cut: int) -> int:
+    """Remove old rows that nothing needs; the condition is looked at again when it commits."""
+    old = tables.read(name, [key], f"seen_ms < {cut}")
+    gone = sorted({value for batch in old for value in batch[key].to_pylist()} - needed)
+    for start in range(0, len(gone), _AT_ONCE):
+        part = among(key, gone[start : start + _AT_ONCE])
+        tables.delete(name, f"{part} AND seen_ms < {cut}")
+    return len(gone)
+
+
+def _is_unused_pack(name: str, needed: Iterable[str], cut: int) -> bool:
+    kind, _, rest = name.partition("_")
+    made = rest.partition("_")[0]
+    return kind == "pack" and name not in needed and made.isdigit() and int(made) < cut
+
+
+def tend_tables(shared: SharedIndex, work: Work) -> str:
+    """Keep the indexes of the tables current after a push. Returns a note if that failed.
+
+    Rows without an index are found all the same, a little slower. Another push may tend them at
+    this moment; then there is nothing to do.
+    """
+    try:
+        clean_if_due(shared, work)
+        for name in shared.tables.list_names():
+            work.check()
+            shared.tables.tend(name)
+    except SharedIndexUnreachable as error:
+        return "" if "onflict" in str(error) else f"not tended: {error.user_message}"
+    return ""

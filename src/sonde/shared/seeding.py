@@ -1,0 +1,145 @@
+"""A project's index from a shared one: from the nearest pushed commit, then what differs here.
+
+Whatever goes wrong is a note: the project is indexed here then, as without a shared index.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from sonde.errors import Cancelled, NoHistory, SharedIndexMissing, SondeError
+from sonde.indexing.pipeline import recipe_of
+from sonde.policy.commits import list_commit_ids, read_checkout
+from sonde.projects.project import Project, Workspace
+from sonde.runtime.private import make_folder
+from sonde.runtime.work import Work, WriterLock
+from sonde.shared.index import SharedIndex
+from sonde.shared.manifest import PushedCommit, name_repository, shorten_recipe
+from sonde.stores.chunks.base import ChunkStore, Vectors
+
+HISTORY = 2_000  # commits back from the one that is checked out, among which a pushed one is sought
+WORTH_FETCHING = 200  # missing deep vectors from which reading a snapshot is faster: half a minute
+
+log = logging.getLogger(__name__)
+
+
+def find_base(shared: SharedIndex, repository: str, root: Path, recipe: str) -> PushedCommit | None:
+    """The pushed commit to start from: the nearest one back, else the default branch's.
+
+    None if there is none, or its files were cut in another way than this version does.
+    """
+    commit = shared.nearest(repository, list_commit_ids(root, HISTORY))
+    if commit is None:
+        try:
+            commit = shared.resolve(repository)
+        except SharedIndexMissing:
+            return None
+    found = shared.read_commit(repository, commit)
+    return found if shorten_recipe(found.recipe) == shorten_recipe(recipe) else None
+
+
+def _find_for(project: Project) -> tuple[SharedIndex, PushedCommit]:
+    url = project.settings.shared_index
+    shared = SharedIndex.open(url)
+    try:
+        name = name_repository(read_checkout(project.root).remote, project.root)
+    except NoHistory as error:
+        raise SharedIndexMissing(
+            str(error), user_message="The project is not the root of a git repository."
+        ) from error
+    base = find_base(shared, name, project.root, recipe_of(project.tree))
+    if base is None:
+        known = ", ".join(each.name for each in shared.repositories()) or "nothing"
+        raise SharedIndexMissing(
+            f"{url} has nothing that {project.root} can start from",
+            user_message=f"It has no index of {name} that this version can use; it has: {known}.",
+        )
+    return shared, base
+
+
+def seed_project(project: Project, work: Work) -> str:
+    """Begin a new index with that of the nearest pushed commit; returns what was done, or why not.
+
+    The files are still compared one by one with those here, under the policy of this machine:
+    what may not be indexed here is dropped, what differs is indexed.
+    """
+    url = project.settings.shared_index
+    if not url or project.settings.store_name != "sqlite":
+        return ""
+    try:
+        shared, base = _find_for(project)
+        filled = shared.fill(base.repository, base.commit, project.folder, work=work)
+    except Cancelled:
+        raise
+    except SondeError as error:
+        log.warning("not indexed from %s: %s", url, error)
+        return f"indexed here, not from {url}: {error.user_message}"
+    place = f"{base.repository} at {base.commit[:12]}"
+    return f"started from {place} of {url}" + (f"; {filled.note}" if filled.note else "")
+
+
+def fetch_vectors(
+    workspace: Workspace, project: Project, work: Work, *, least: int = WORTH_FETCHING
+) -> str:
+    """Give chunks that lack deep vectors, if so many do, those of the nearest pushed commit."""
+    url, deep = project.settings.shared_index, workspace.deep
+    if not url or deep is None:
+        return ""
+    stores = project.stores()
+    pairs = [store.coverage(deep.name) for store in stores.values()]
+    if sum(total - have for have, total in pairs) < least:
+        return ""
+    folder, taken = project.folder / "shared", 0
+    try:
+        with WriterLock(project.folder, "shared.lock").held(work):
+            shared, base = _find_for(project)
+            if deep.name not in base.models:
+                return f"{url} has no vectors of {deep.name}"
+            make_folder(folder)
+            shared.fill(base.repository, base.commit, folder, work=work)
+            opened = project.at(folder).open_stores("sqlite")
+            try:
+                for kind, store in stores.items():
+                    lacking = store.missing(deep.name, store.counts().chunks)
+                    missing = {chunk.digest for chunk in lacking}
+                    found = collect_vectors(opened[kind], deep.name, missing)
+                    if found:
+                        _put(project, store, deep.name, found, work)
+                        taken += len(found)
+            finally:
+                for store in opened.values():
+                    store.close()
+    except Cancelled:
+        raise
+    except SondeError as error:
+        return f"no vectors were taken from {url}: {error.user_message}"
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(folder, ignore_errors=True)
+    return f"took {taken} deep vectors from {url}"
+
+
+def collect_vectors(
+    source: ChunkStore, model: str, digests: Collection[bytes]
+) -> dict[bytes, Vectors]:
+    """The vectors of these digests that a store has."""
+    known = source.known_digests(model, digests)
+    found: dict[bytes, Vectors] = {}
+    for path in source.files() if known else ():
+        chunks = [chunk for chunk in source.chunks_of(path) if chunk.digest in known]
+        rows = source.vectors(model, [chunk.id for chunk in chunks])
+        found |= {chunk.digest: rows[chunk.id] for chunk in chunks if chunk.id in rows}
+    return found
+
+
+def _put(
+    project: Project, store: ChunkStore, model: str, found: dict[bytes, Vectors], work: Work
+) -> None:
+    import numpy as np
+
+    with project.lock.held(work):
+        store.put_vectors(model, list(found), np.stack(list(found.values())))

@@ -1,0 +1,89 @@
+"""Cleaning: what no commit needs goes, what one needs stays, also while others push."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from tests.shared.conftest import FILES, Clone
+
+from sonde.runtime.work import Work
+from sonde.shared.cleaning import clean_index
+from sonde.shared.index import SharedIndex
+from sonde.shared.tables import clock_ms
+from sonde.stores.chunks.sqlite import SqliteChunkStore
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def clean(shared: SharedIndex, days: int) -> dict[str, int]:
+    return clean_index(shared, Work(), now=lambda: clock_ms() + days * DAY_MS)
+
+
+def count(shared: SharedIndex, name: str) -> int:
+    return int(shared.tables.open(name).count_rows())
+
+
+def test_commits_without_a_branch_go_after_a_while(ci: Clone, tmp_path: Path) -> None:
+    first = ci.push(tmp_path / "shared").commit
+    second = ci.commit({"src/new.py": "def new():\n    pass\n"}, "src/users.py")
+    ci.push(tmp_path / "shared")
+    shared = SharedIndex.open(str(tmp_path / "shared"))
+    assert not any(clean(shared, days=2).values())
+    removed = clean(shared, days=31)
+    assert (removed["commits"], removed["files"], removed["texts"]) == (1, 1, 1)
+    assert shared.nearest("shop", [first, second]) == second
+    for rows in (False, True):
+        folder = tmp_path / f"filled-{rows}"
+        folder.mkdir()
+        assert shared.fill("shop", second, folder, rows=rows).note == ""
+        store = SqliteChunkStore(folder, "code")
+        assert store.files().keys() == {"src/orders.py", "run.sh", "src/new.py"}
+        assert store.coverage(store.models()[0])[0] == len(store.files())
+        store.close()
+    assert not any(clean(shared, days=31).values())
+
+
+def test_rows_of_a_push_that_died_are_used_or_removed(ci: Clone, tmp_path: Path) -> None:
+    ci.push(tmp_path / "shared")
+    shared = SharedIndex.open(str(tmp_path / "shared"))
+    chunks = count(shared, "chunks")
+    # as if the push had died before it named its commit
+    shared.tables.delete("commits", "true")
+    shared.tables.delete("refs", "true")
+    report = ci.push(tmp_path / "shared")
+    assert (report.added.files, report.added.known_files) == (0, len(FILES))
+    assert count(shared, "chunks") == chunks
+    shared.tables.delete("commits", "true")
+    shared.tables.delete("refs", "true")
+    assert not any(clean(shared, days=0).values())
+    removed = clean(shared, days=2)
+    assert removed["files"] == removed["texts"] == len(FILES)
+    assert removed["packs"] == 2
+    assert [count(shared, name) for name in ("files", "chunks", "texts")] == [0, 0, 0]
+    assert ci.push(tmp_path / "shared").added.files == len(FILES)
+
+
+def test_what_a_push_has_just_found_is_not_removed(ci: Clone, tmp_path: Path) -> None:
+    ci.push(tmp_path / "shared")
+    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared.tables.delete("commits", "true")
+    keys = [k for batch in shared.tables.read("files", ["key"]) for k in batch["key"].to_pylist()]
+    later = clock_ms() + 2 * DAY_MS
+    shared.tables.touch("files", "key", keys, now_ms=later)
+    removed = clean(shared, days=2)
+    assert (removed["files"], removed["chunks"]) == (0, 0)
+    assert count(shared, "chunks") > 0
+
+
+def test_old_versions_are_kept_for_readers_and_then_forgotten(ci: Clone, tmp_path: Path) -> None:
+    ci.push(tmp_path / "shared")
+    reader = SharedIndex.open(str(tmp_path / "shared"))
+    before = len(reader.tables.open("refs").list_versions())
+    for number in range(3):
+        ci.commit({"src/new.py": f"x = {number}\n"})
+        ci.push(tmp_path / "shared")
+    assert len(reader.tables.open("refs").list_versions()) > before
+    clean_index(reader, Work(), grace=timedelta(milliseconds=1))
+    assert len(reader.tables.open("refs").list_versions()) <= 2
+    assert reader.resolve("shop") == ci.push(tmp_path / "shared").commit
