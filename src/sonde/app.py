@@ -16,9 +16,8 @@ from sonde.policy.reach import Reach, is_below, is_too_wide
 from sonde.policy.roots import detect_root
 from sonde.projects.project import Workspace
 from sonde.runtime.private import mend_storage
-from sonde.stores.access import RepositoryAccess
 from sonde.stores.records import has_index
-from sonde.stores.users import EVERYONE, Users
+from sonde.stores.users import EVERYONE, RepositoryAccess, Users
 from sonde.types import LOCAL, Caller
 
 

@@ -13,8 +13,7 @@ from sonde.app import Grounds
 from sonde.errors import InvalidRequest
 from sonde.projects.project import Project, Workspace
 from sonde.settings import Settings
-from sonde.stores.access import RepositoryAccess
-from sonde.stores.users import load_signing_key
+from sonde.stores.users import RepositoryAccess, load_signing_key
 
 _FILE_BYTES = 1 << 30  # a file that was pushed was within the limit there
 

@@ -122,11 +122,8 @@ def build_app(
     grounds = hosting.add_repositories(
         settings, open_grounds(settings.home, start, settings.file_roots)
     )
-    disk, library = (
-        _open_disk(settings, workspace),
-        _open_library(settings, workspace, grounds.users),
-    )
-    return App(workspace, disk, library, grounds)
+    library = _open_library(settings, workspace, grounds.users)
+    return App(workspace, _open_disk(settings, workspace), library, grounds)
 
 
 def _open_jobs(folder: Path, record_after_s: float) -> Jobs:

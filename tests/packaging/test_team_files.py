@@ -15,7 +15,7 @@ import yaml
 
 from sonde.cli.parse import parse_arguments
 from sonde.settings.rules import RULES
-from sonde.stores.access import ProviderSettings, RepositoryAccess
+from sonde.stores.users import ProviderSettings, RepositoryAccess
 
 TEAM = Path(__file__).parents[2] / "packaging" / "team"
 

@@ -269,15 +269,13 @@ class MirrorsState:
 
     def as_metrics(self) -> Mapping[str, float]:
         """The numbers by name; those that only grow end in `_total`."""
+        filled = sum(ready for _, ready in self.mirrors)
         return {
-            "cache_bytes": self.cache_bytes,
-            "cache_limit_bytes": self.most_bytes,
-            "refs_age_seconds": self.seconds_since_poll,
-            "branches": len(self.mirrors),
-            "branches_filled": sum(ready for _, ready in self.mirrors),
-            "branch_fills_total": self.fills,
+            "cache_bytes": self.cache_bytes, "cache_limit_bytes": self.most_bytes,
+            "refs_age_seconds": self.seconds_since_poll, "branches": len(self.mirrors),
+            "branches_filled": filled, "branch_fills_total": self.fills,
             "cache_evictions_total": self.evictions,
-        }
+        }  # fmt: skip
 
 
 class MirrorSource(Protocol):

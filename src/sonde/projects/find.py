@@ -21,7 +21,6 @@ from sonde.errors import (
     InvalidRequest,
     OutsideRoots,
     ProjectNotDetected,
-    ReadOnlyProject,
     SondeError,
     StorageUnusable,
 )
@@ -271,8 +270,8 @@ def require_consent(
     repeated; elsewhere a person agrees, by the command that is named.
     """
     subject, reach = project if isinstance(project, str) else project.key, workspace.reach
-    if isinstance(project, Project) and project.settings.read_only:
-        raise ReadOnlyProject(subject, name=project.root.name)
+    if isinstance(project, Project):
+        project.require_writable()
     if isinstance(project, Project) and not reach.may_change(project.root):
         raise OutsideRoots(
             f"{project.root} is shared with {reach.user}",

@@ -18,7 +18,6 @@ from sonde.errors import (
     FileNotAdmitted,
     IndexBusy,
     InvalidRequest,
-    ReadOnlyProject,
     SondeError,
 )
 from sonde.indexing.diff import compare_tree
@@ -73,8 +72,7 @@ def confirm_creation(
     The setting `autoIndex` is consent for the project that a server was started in, unless that
     is very large.
     """
-    if project.settings.read_only:
-        raise ReadOnlyProject(project.key, name=project.root.name)
+    project.require_writable()
     if project.is_indexed() or workspace.assume_yes:
         return
     question: str | FileLimitWarning = f"{INDEX_QUESTION}{project.root} for searching?"

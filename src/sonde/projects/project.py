@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sonde.embedding.base import Embedder
-from sonde.errors import IndexCorrupt
+from sonde.errors import IndexCorrupt, ReadOnlyProject
 from sonde.indexing.sources import Following, Identity, MirrorSource, Tree, identify_files
 from sonde.paging.cursor import ResultSets
 from sonde.policy.reach import Reach
@@ -121,6 +121,11 @@ class Project:
     def tree(self) -> Tree:
         """Its files."""
         return self.settings.tree
+
+    def require_writable(self) -> None:
+        """Raise `ReadOnlyProject` for one that comes from a shared index."""
+        if self.settings.read_only:
+            raise ReadOnlyProject(self.key, name=self.root.name)
 
     def adopt(self, settings: ProjectSettings) -> None:
         """Go on under other settings."""

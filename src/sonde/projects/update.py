@@ -16,7 +16,6 @@ from sonde.errors import (
     IndexCorrupt,
     IndexNotFound,
     PermissionDenied,
-    ReadOnlyProject,
     SondeError,
 )
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
@@ -78,8 +77,7 @@ def update_project(
     turns out to be corrupt is set aside and rebuilt. `existing` raises `IndexNotFound` for one
     that was deleted meanwhile; `hurried` skips what an answer need not wait for.
     """
-    if project.settings.read_only:
-        raise ReadOnlyProject(project.key, name=project.root.name)
+    project.require_writable()
     if diff is not None:
         paths = diff.paths
     with project.lock.held(work):
@@ -116,13 +114,12 @@ def _update(
         # chunked in another way than now: unchanged files must be chunked again as well
         force = force or metadata.recipe != ""
         metadata = replace(metadata, recipe=recipe)
-    note, begin = "", partial(workspace.seed_shared, project, work)
+    note, seed = "", partial(workspace.seed_shared, project, work)
     if metadata.last_full_index is None:
         name, admits = project.settings.store_name, workspace.reach.admits
         note = seed_index(
-            project.folder, project.tree, work, store=name, recipe=recipe, admits=admits,
-            begin=begin,
-        )  # fmt: skip
+            project.folder, project.tree, work, store=name, recipe=recipe, admits=admits, begin=seed
+        )
     stores = project.stores()
     if diff is None or force or diff.generation != generation_of(stores):
         # none was made, or the index was written to since
@@ -169,9 +166,8 @@ def update_changed(workspace: Workspace, project: Project, paths: set[str], work
 def schedule_compaction(workspace: Workspace, project: Project) -> None:
     """Free the space of replaced rows, in a server in the background."""
     if workspace.stays:
-        workspace.jobs.submit(
-            f"tidy:{project.key}", "tidy", lambda work: compact_project(project, work)
-        )
+        run = partial(compact_project, project)
+        workspace.jobs.submit(f"tidy:{project.key}", "tidy", run)
     else:
         compact_project(project, Work())
 
@@ -247,10 +243,9 @@ def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[Non
                 index_job(workspace, project)
             raise
         raise IndexCorrupt(
-            str(error).removeprefix(f"{error.code}: "),
-            user_message="The search index is corrupted.",
+            str(error).removeprefix(f"{error.code}: "), user_message="The index is corrupted.",
             next_action="Run `sonde index` to rebuild it; no file of the project is lost.",
-        ) from error
+        ) from error  # fmt: skip
 
 
 def follow_project(workspace: Workspace, project: Project) -> None:

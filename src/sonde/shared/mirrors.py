@@ -73,11 +73,9 @@ class Mirrors:
             self._held.__enter__()
         except IndexBusy as error:
             raise InvalidRequest(
-                f"{cache} is in use",
-                user_message="Another server uses the cache '{cache}'.",
+                f"{cache} is in use", user_message="Another server uses this cache.",
                 next_action="Give each server a cache of its own: --cache FOLDER.",
-                cache=str(cache),
-            ) from error
+            ) from error  # fmt: skip
         self._recall()
         self.poll()
 
@@ -91,13 +89,12 @@ class Mirrors:
             self._problem = error.user_message
             log.warning("the branches cannot be looked up: %s", error)
             return
-        heads = {}
-        for each in found:
-            for branch, head in each.heads.items():
-                facts = (each.name, branch, head.commit, head.pushed_ms)
-                one = Mirror(*facts, is_default=branch == each.default)
-                heads[self._trees / one.path] = one
-        self._heads, self._polled_at, self._problem = heads, self._clock(), ""
+        heads = [
+            Mirror(each.name, branch, head.commit, head.pushed_ms, branch == each.default)
+            for each in found for branch, head in each.heads.items()
+        ]  # fmt: skip
+        self._heads = {self._trees / one.path: one for one in heads}
+        self._polled_at, self._problem = self._clock(), ""
 
     def describe(self, admits: Callable[[Path], bool] = lambda _root: True) -> MirrorsState:
         """The state, of the branches that the caller may see."""
@@ -125,11 +122,8 @@ class Mirrors:
         if name:
             spelled = {root: _list_spellings(one) for root, one in seen.items()}
             found = [root for root, names in spelled.items() if wanted in names]
-            found = found or [
-                root
-                for root, names in spelled.items()
-                if any(each.endswith(f"/{wanted}") for each in names)
-            ]
+            found = found or [root for root, names in spelled.items()
+                              if any(each.endswith(f"/{wanted}") for each in names)]  # fmt: skip
         if len(found) == 1:
             return found[0]
         names = sorted({one.repository for one in seen.values()})
@@ -161,11 +155,9 @@ class Mirrors:
         self, fits: Callable[[str], bool], admits: Callable[[Path], bool], *, branches: bool
     ) -> list[Path]:
         """The roots that fit, of default branches or of all."""
-        return [
-            root
-            for root, one in sorted(self._heads.items())
-            if (branches or one.is_default) and admits(root) and fits(str(root))
-        ][:MOST_NAMED]
+        heads = sorted(self._heads.items())
+        roots = (root for root, one in heads if branches or one.is_default)
+        return [root for root in roots if admits(root) and fits(str(root))][:MOST_NAMED]
 
     def list_defaults(
         self, admits: Callable[[Path], bool], wait_s: float = 0.0
@@ -184,12 +176,10 @@ class Mirrors:
         """Whether a mirror can be opened."""
         if root not in self._ready:
             return False
-        metadata = load_metadata(project_folder(self._home, root))  # of a damaged one: not full
+        metadata = load_metadata(
+            project_folder(self._workspace.home, root)
+        )  # of a damaged one: not full
         return metadata is not None and metadata.last_full_index is not None
-
-    @property
-    def _home(self) -> Path:
-        return self._workspace.home
 
     # filling
 
@@ -213,8 +203,8 @@ class Mirrors:
             work.check()
             self._ready.pop(root, None)
             older = self._find_older(one)
-            folder = project_folder(self._home, root)
-            seed = project_folder(self._home, older) if older else None
+            folder = project_folder(self._workspace.home, root)
+            seed = project_folder(self._workspace.home, older) if older else None
             self._workspace.projects.forget(root)
             self._remove(root)
             make_folder(folder)
@@ -287,7 +277,7 @@ class Mirrors:
                 self._remove(root)
 
     def _remove(self, root: Path) -> None:
-        folder = project_folder(self._home, root)
+        folder = project_folder(self._workspace.home, root)
         (folder / _RECORD).unlink(missing_ok=True)
         (folder / "metadata.json").unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
@@ -298,7 +288,7 @@ class Mirrors:
 
     def _recall(self) -> None:
         """Find the mirrors of an earlier run, and remove what it left unfinished."""
-        for metadata in (self._home / "indexes").glob("*/metadata.json"):
+        for metadata in (self._workspace.home / "indexes").glob("*/metadata.json"):
             with suppress(OSError, ValueError, KeyError, TypeError):
                 root = Path(str((read_json(metadata) or {})["projectPath"]))
                 if not root.is_relative_to(self._trees):

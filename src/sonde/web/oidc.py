@@ -21,8 +21,7 @@ from urllib.parse import urlencode, urlsplit
 
 from sonde.errors import InvalidRequest, TokenRequired
 from sonde.paging.cursor import BrokenSealError, seal, unseal
-from sonde.stores.access import ProviderSettings
-from sonde.stores.users import EVERYONE, USER_NAME
+from sonde.stores.users import EVERYONE, USER_NAME, ProviderSettings
 from sonde.types import LOCAL, Json
 
 if TYPE_CHECKING:

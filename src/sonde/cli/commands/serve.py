@@ -59,8 +59,8 @@ def run_serve(session: Session) -> int:
     from sonde.web.accounts import Keyring, load_tokens, make_login_code
     from sonde.web.agent_setup import add_setup
     from sonde.web.application import build_application, check_access, serve_http
-    from sonde.web.audit import AuditLog
     from sonde.web.guard import Access
+    from sonde.web.metrics import AuditLog
     from sonde.web.pages.table import PAGES
 
     options = ("host", "port", "token", "token_file", "public_url", "serve_from", "cache_folder",
