@@ -1,35 +1,16 @@
-"""One shared index, and servers of it, for the tests of a team."""
+"""Servers of one shared index."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from tests.shared.conftest import Clone, run_git
-from tests.trees import write_files
 from tests.users.site import MARK
 from tests.waiting import wait_until
 from tests.web.conftest import Server
 
 SONDE = (sys.executable, "-m", "sonde.cli.main")
 KEY = "k" * 40
-
-
-@pytest.fixture
-def index(ci: Clone, tmp_path: Path) -> Path:
-    """Two repositories: one that everybody sees, and one with the mark in everything."""
-    place = tmp_path / "index"
-    ci.push(place)
-    vault = Clone(tmp_path / "ci" / f"{MARK}-vault", ci._open_app, "ci-home")
-    files = {f"{MARK}_{n:02}.py": f"def {MARK}_{n}():\n    return 'number {n} of {MARK}'\n"
-             for n in range(60)}  # fmt: skip
-    write_files(vault.root, files | {f"ledger_{MARK}.md": f"# {MARK}\n\nThe {MARK} in words.\n"})
-    run_git(vault.root, "init", "-q", "-b", "main")
-    vault.commit()
-    vault.push(place)
-    return place
 
 
 class Team:
@@ -57,12 +38,3 @@ class Team:
         self.servers.append(server)
         wait_until(lambda: server.ask("/readyz")[0] == 200, "ready")
         return server
-
-
-@pytest.fixture
-def team(tmp_path: Path, index: Path) -> Iterator[Team]:
-    found = Team(tmp_path, index)
-    yield found
-    for server in found.servers:
-        server.process.kill()
-        server.process.communicate()

@@ -13,12 +13,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from tests.shared.team import SONDE, Team, index, team
+from tests.shared.team import SONDE, Team
 from tests.users.site import MARK
 from tests.waiting import wait_until
 from tests.web.conftest import Server
-
-__all__ = ["index", "team"]  # fixtures
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ Gift = Literal["fileRoots", "projects", "knowledge", "collections", "agentNotes"
 """What an operator gives: folders to index, scan and read, projects to search and read, and
 collections of knowledge to read, or to fill as well, each by the name of the user whose it is. Only
 `agentNotes` is the user's own word: whether agents may add notes."""
-USER_NAME = re.compile(r"[a-z0-9][a-z0-9._+@-]{0,127}")
+USER_NAME = re.compile(r"[a-z0-9][a-z0-9._+@-]{0,63}")
 EVERYONE = "all"
 """In place of a user: whatever is given to it is given to every user."""
 _FORMAT = 4  # of the file of keys; since 2 it says what users were given, since 4 what they fill
