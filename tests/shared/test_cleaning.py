@@ -20,6 +20,10 @@ def clean(shared: SharedIndex, days: int) -> dict[str, int]:
     return clean_index(shared, Work(), now=lambda: clock_ms() + days * DAY_MS)
 
 
+def empty(shared: SharedIndex, name: str) -> None:
+    shared.tables.change(name, lambda table: table.delete("true"))
+
+
 def count(shared: SharedIndex, name: str) -> int:
     return int(shared.tables.open(name).count_rows())
 
@@ -49,13 +53,13 @@ def test_rows_of_a_push_that_died_are_used_or_removed(ci: Clone, tmp_path: Path)
     shared = SharedIndex.open(str(tmp_path / "shared"))
     chunks = count(shared, "chunks")
     # as if the push had died before it named its commit
-    shared.tables.delete("commits", "true")
-    shared.tables.delete("refs", "true")
+    empty(shared, "commits")
+    empty(shared, "refs")
     report = ci.push(tmp_path / "shared")
     assert (report.added.files, report.added.known_files) == (0, len(FILES))
     assert count(shared, "chunks") == chunks
-    shared.tables.delete("commits", "true")
-    shared.tables.delete("refs", "true")
+    empty(shared, "commits")
+    empty(shared, "refs")
     assert not any(clean(shared, days=0).values())
     removed = clean(shared, days=2)
     assert removed["files"] == removed["texts"] == len(FILES)
@@ -67,10 +71,10 @@ def test_rows_of_a_push_that_died_are_used_or_removed(ci: Clone, tmp_path: Path)
 def test_what_a_push_has_just_found_is_not_removed(ci: Clone, tmp_path: Path) -> None:
     ci.push(tmp_path / "shared")
     shared = SharedIndex.open(str(tmp_path / "shared"))
-    shared.tables.delete("commits", "true")
-    keys = [k for batch in shared.tables.read("files", ["key"]) for k in batch["key"].to_pylist()]
+    empty(shared, "commits")
+    keys = shared.tables.read_column("files", "key")
     later = clock_ms() + 2 * DAY_MS
-    shared.tables.touch("files", "key", keys, now_ms=later)
+    shared.tables.touch("files", "key", keys, later)
     removed = clean(shared, days=2)
     assert (removed["files"], removed["chunks"]) == (0, 0)
     assert count(shared, "chunks") > 0

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from typing import Any
 
 from sonde.errors import SharedIndexUnreachable
 from sonde.runtime.work import Work
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import name_rows, unpack_manifest
 from sonde.shared.snapshot import Snapshot
-from sonde.shared.tables import SCHEMAS, SharedTables, among, clock_ms, quote_text
+from sonde.shared.tables import SCHEMAS, SharedTables, clock_ms, quote_text, split_among
 
 KEPT = timedelta(days=30)  # a commit that is no longer the head of a branch
 _GRACE = timedelta(days=1)  # a row that nothing names: longer than any push, or reader, takes
 _STALE_COMMITS = 50  # from this many on, a push cleans by itself
-_AT_ONCE = 1_000  # keys in one condition
 
 
 def clean_index(
@@ -36,7 +36,7 @@ def clean_index(
     stale = list_stale(shared, began - int(kept.total_seconds() * 1000))
     for repository, commit in stale:
         where = f"repository = {quote_text(repository)} AND commit = {quote_text(commit)}"
-        tables.delete("commits", where)
+        tables.change("commits", _delete(where))
     work.check()
     files: set[str] = set()
     texts: set[str] = set()
@@ -50,12 +50,11 @@ def clean_index(
     removed = {"commits": len(stale)}
     removed["files"] = _sweep(tables, "files", "key", files, cut)
     # rows of a file that is gone, and those that a push wrote and did not live to name
-    held = {key for batch in tables.read("files", ["key"]) for key in batch["key"].to_pylist()}
+    held = tables.read_column("files", "key")
     removed["chunks"] = _sweep(tables, "chunks", "file", held, cut)
     removed["texts"] = _sweep(tables, "texts", "digest", texts, cut)
     work.check()
-    chunks = tables.read("chunks", ["digest"])
-    digests = {digest for batch in chunks for digest in batch["digest"].to_pylist()}
+    digests = tables.read_column("chunks", "digest")
     names = tables.list_names()
     removed["vectors"] = sum(
         _sweep(tables, name, "digest", digests, cut)
@@ -91,12 +90,14 @@ def clean_if_due(shared: SharedIndex, work: Work) -> None:
 
 def _sweep(tables: SharedTables, name: str, key: str, needed: set[str], cut: int) -> int:
     """Remove old rows that nothing needs; the condition is looked at again when it commits."""
-    old = tables.read(name, [key], f"seen_ms < {cut}")
-    gone = sorted({value for batch in old for value in batch[key].to_pylist()} - needed)
-    for start in range(0, len(gone), _AT_ONCE):
-        part = among(key, gone[start : start + _AT_ONCE])
-        tables.delete(name, f"{part} AND seen_ms < {cut}")
+    gone = sorted(tables.read_column(name, key, f"seen_ms < {cut}") - needed)
+    for condition in split_among(key, gone):
+        tables.change(name, _delete(f"{condition} AND seen_ms < {cut}"))
     return len(gone)
+
+
+def _delete(where: str) -> Callable[[Any], object]:
+    return lambda table: table.delete(where)
 
 
 def _is_unused_pack(name: str, needed: Iterable[str], cut: int) -> bool:

@@ -61,9 +61,7 @@ class SharedIndex:
 
         Raises `SharedIndexMissing`, `SharedIndexUnreachable`, `SharedIndexRefused`, `IndexTooNew`.
         """
-        tables = SharedTables(url)
-        tables.require_format(create=create)
-        return cls(tables)
+        return cls(SharedTables(url, create=create))
 
     def repositories(self) -> list[SharedRepository]:
         """Every repository with its branches, by name."""
@@ -166,8 +164,7 @@ class SharedIndex:
 
     def _list_commits(self, repository: str) -> set[str]:
         where = f"repository = {quote_text(repository)}"
-        found = self.tables.read("commits", ["commit"], where)
-        return {commit for batch in found for commit in batch["commit"].to_pylist()}
+        return self.tables.read_column("commits", "commit", where)
 
     def _missing(self, what: str, known: Iterable[str]) -> SharedIndexMissing:
         names = sorted(known)

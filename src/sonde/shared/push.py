@@ -7,6 +7,7 @@ branch: a push that is killed leaves rows that nothing names, which the next one
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 import time
@@ -67,7 +68,13 @@ class PushReport:
 
     def as_dict(self) -> dict[str, object]:
         """The report as JSON."""
-        return asdict(self) | {"seconds": round(self.seconds, 2)}
+        facts = asdict(self) | {"seconds": round(self.seconds, 2)}
+        return _spell_keys(facts | {"added": _spell_keys(facts["added"])})
+
+
+def _spell_keys(facts: Mapping[str, object]) -> dict[str, object]:
+    """As other answers spell them: `left_out` is `leftOut`."""
+    return {re.sub("_(.)", lambda m: m[1].upper(), name): value for name, value in facts.items()}
 
 
 class _RecordedStore:
@@ -125,11 +132,10 @@ def push_project(
             snapshot, written = _seal(shared, folder, before, work)
         else:
             snapshot, written = before, 0
-    row = {
-        "repository": name, "commit": head.commit, "pushed_ms": clock_ms(), "recipe": recipe,
-        "models": "\n".join(done.models), "files": len(done.files), "chunks": done.deep[1],
-        "manifest": pack_manifest(done.files), "snapshot": snapshot.pack(),
-    }  # fmt: skip
+    row = (
+        name, head.commit, clock_ms(), recipe, "\n".join(done.models), len(done.files),
+        done.deep[1], pack_manifest(done.files), snapshot.pack(),
+    )  # fmt: skip
     shared.tables.put("commits", ("repository", "commit"), row)
     moved, note = _move_branch(shared, project.root, name, branch or head.branch, head)
     note = "; ".join(filter(None, (note, tend_tables(shared, work))))
@@ -268,9 +274,6 @@ def _move_branch(
     now = known.heads.get(branch) if known else None
     if now and now.commit != head.commit and is_ancestor(root, head.commit, now.commit):
         return "", f"{branch} was not moved: it is at a later commit, {now.commit[:12]}"
-    row: Mapping[str, object] = {
-        "repository": repository, "branch": branch, "commit": head.commit,
-        "pushed_ms": clock_ms(), "is_default": branch == head.default_branch,
-    }  # fmt: skip
+    row = (repository, branch, head.commit, clock_ms(), branch == head.default_branch)
     shared.tables.put("refs", ("repository", "branch"), row)
     return branch, ""

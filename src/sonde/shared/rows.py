@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -84,40 +84,38 @@ class RowWriter:
         files, self._files, self._chars = self._files, {}, 0
         if not files:
             return
-        tables, now = self.tables, clock_ms()
         states = {file.state.hash: file.state for file in files.values()}
-        known = tables.list_known("texts", "digest", states)
-        tables.touch("texts", "digest", known)
-        if fresh := sorted(states.keys() - known):
-            data = [self.read_text(states[digest]) for digest in fresh]
-            tables.add("texts", {"digest": fresh, "seen_ms": [now] * len(fresh), "data": data})
-        held = tables.list_known("files", "key", files)
-        tables.touch("files", "key", held)
-        new = {key: file for key, file in files.items() if key not in held}
-        if rows := [row for key, file in new.items() for row in _list_chunk_rows(key, file, now)]:
-            tables.add("chunks", _turn(rows))
-        if rows := [_describe_file(key, file, now) for key, file in new.items()]:
-            tables.add("files", _turn(rows))
+        fresh, _, now = self._find_new("texts", "digest", states)
+        if fresh:
+            rows = [(digest, now, self.read_text(states[digest])) for digest in fresh]
+            self.tables.add("texts", rows)
+        new, known, now = self._find_new("files", "key", files)
+        if chunks := [row for key in new for row in _list_chunk_rows(key, files[key], now)]:
+            self.tables.add("chunks", chunks)
+        if new:
+            self.tables.add("files", [_describe_file(key, files[key], now) for key in new])
         done = self.written
         done.texts += len(fresh)
         done.files += len(new)
-        done.known_files += len(held)
-        done.chunks += sum(len(file.chunks) for file in new.values())
-        done.known_chunks += sum(len(files[key].chunks) for key in held)
+        done.known_files += len(known)
+        done.chunks += len(chunks)
+        done.known_chunks += sum(len(files[key].chunks) for key in known)
 
     def _flush_vectors(self, model: str) -> None:
         held, table = self._vectors.pop(model), name_vectors(model)
-        known = self.tables.list_known(table, "digest", held)
-        self.tables.touch(table, "digest", known)
+        fresh, known, now = self._find_new(table, "digest", held)
+        if fresh:
+            self.tables.add(table, [(digest, now, held[digest]) for digest in fresh])
+        self.written.vectors += len(fresh)
         self.written.known_vectors += len(known)
-        if fresh := sorted(held.keys() - known):
-            columns = {
-                "digest": fresh,
-                "seen_ms": [clock_ms()] * len(fresh),
-                "vector": _pack_halves([held[digest] for digest in fresh]),
-            }
-            self.tables.add(table, columns, dimensions=len(held[fresh[0]]))
-            self.written.vectors += len(fresh)
+
+    def _find_new(
+        self, name: str, key: str, wanted: Mapping[str, object]
+    ) -> tuple[list[str], set[str], int]:
+        """The keys without a row and those with one, which is marked as needed; and the time."""
+        known, now = self.tables.list_known(name, key, wanted.keys()), clock_ms()
+        self.tables.touch(name, key, known, now)
+        return sorted(wanted.keys() - known), known, now
 
 
 def facts_of(state: FileState, *, executable: bool = False) -> FileFacts:
@@ -129,26 +127,11 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _turn(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def _describe_file(key: str, file: ParsedFile, now: int) -> Mapping[str, Any]:
+def _describe_file(key: str, file: ParsedFile, now: int) -> tuple[Any, ...]:
     state, words = file.state, _words_of(file)
-    return {
-        "key": key,
-        "path": state.path,
-        "hash": state.hash,
-        "size": state.size,
-        "language": state.language,
-        "kind": state.kind,
-        "symbols": _clean(json.dumps(file.symbols)),
-        "tags": _clean(json.dumps(file.tags)),
-        "names": words.names,
-        "imports": words.imports,
-        "grams": words.grams,
-        "seen_ms": now,
-    }
+    defined = _clean(json.dumps(file.symbols)), _clean(json.dumps(file.tags))
+    facts = (key, state.path, state.hash, state.size, state.language, state.kind)
+    return *facts, *defined, words.names, words.imports, words.grams, now
 
 
 def _words_of(file: ParsedFile) -> FileWords:
@@ -157,34 +140,11 @@ def _words_of(file: ParsedFile) -> FileWords:
     return file.words or list_file_terms(file)
 
 
-def _list_chunk_rows(key: str, file: ParsedFile, now: int) -> Iterator[Mapping[str, Any]]:
+def _list_chunk_rows(key: str, file: ParsedFile, now: int) -> Iterator[tuple[Any, ...]]:
     chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
     for place, (chunk, terms) in enumerate(zip(chunks, _words_of(file).chunks, strict=True)):
-        span = chunk.span
-        yield {
-            "file": key,
-            "place": place,
-            "start_line": span.start_line,
-            "end_line": span.end_line,
-            "start_byte": span.start_byte,
-            "end_byte": span.end_byte,
-            "digest": chunk.digest.hex(),
-            "symbol": _clean(chunk.symbol),
-            "header": _clean(chunk.header),
-            "text": _clean(chunk.text),
-            "path_words": terms[0],
-            "name_words": terms[1],
-            "words": terms[2],
-            "seen_ms": now,
-        }
-
-
-def _pack_halves(rows: Sequence[Vectors]) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
-    flat = pa.array(np.stack(rows).astype(np.float16).reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(flat, len(rows[0]))
+        texts = map(_clean, (chunk.symbol, chunk.header, chunk.text))
+        yield key, place, *astuple(chunk.span), chunk.digest.hex(), *texts, *terms, now
 
 
 def fill_from_rows(tables: SharedTables, commit: PushedCommit, folder: Path, work: Work) -> int:

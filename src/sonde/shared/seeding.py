@@ -68,8 +68,8 @@ def seed_project(project: Project, work: Work) -> str:
     what may not be indexed here is dropped, what differs is indexed.
     """
     url = project.settings.shared_index
-    if not url or project.settings.store_name != "sqlite":
-        return ""
+    if project.settings.store_name != "sqlite":
+        return f"indexed here, not from {url}: the store '{project.settings.store_name}' is another"
     try:
         shared, base = _find_for(project)
         filled = shared.fill(base.repository, base.commit, project.folder, work=work)

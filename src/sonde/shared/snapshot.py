@@ -13,10 +13,10 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from sonde.errors import IndexCorrupt
 from sonde.runtime.private import make_folder
@@ -28,7 +28,7 @@ from sonde.types import Progress
 BLOCK = 64 << 10  # bytes: a changed page costs little, and a block still compresses well
 _MOST_PACKS = 12  # of one snapshot: each costs some requests
 _LEAST_USED = 0.5  # the share of a snapshot's packs that it must need
-_ADDED_BYTES = 32 << 20  # compressed blocks held in memory before they are written
+_BLOCKS_AT_ONCE = 512  # compressed in memory before they are written: 32 MB at most
 _DATABASES = ("index.db", "docs.db")
 _FOLDERS = ("index.vectors", "docs.vectors")
 _PATHS = (*_DATABASES, *_FOLDERS)
@@ -104,10 +104,7 @@ def save_snapshot(
     """Store an index folder that nobody writes to, as pack `name`. Returns the bytes written."""
     with translate_os_errors(folder):
         files = {
-            path: (
-                (folder / path).stat().st_size,
-                tuple(map(_name_block, _cut(folder, path))),
-            )
+            path: ((folder / path).stat().st_size, tuple(map(_name_block, _cut(folder, path))))
             for path in _list_files(folder)
         }
         needed = {block for _, blocks in files.values() for block in blocks}
@@ -115,42 +112,26 @@ def save_snapshot(
         stored = {block for held in kept.values() for block in held}
         if len(kept) >= _MOST_PACKS or len(needed & stored) < _LEAST_USED * len(stored):
             kept, stored = {}, set()
-        fresh = needed - stored
-        written = _write_pack(tables, folder, files, fresh, name, work)
+        fresh, done, written = needed - stored, 0, 0
+        packed = _pack_blocks(folder, files, fresh)
+        while part := list(islice(packed, _BLOCKS_AT_ONCE)):
+            tables.add(name, part)
+            done, written = done + len(part), written + sum(len(data) for _, data in part)
+            work.report(Progress("pushing", done, len(fresh)))
     packs = {**kept, name: tuple(sorted(fresh))} if fresh else kept
     return Snapshot(files, packs), written
 
 
-def _write_pack(
-    tables: SharedTables,
-    folder: Path,
-    files: Mapping[str, Any],
-    fresh: set[str],
-    name: str,
-    work: Work,
-) -> int:
+def _pack_blocks(
+    folder: Path, paths: Iterable[str], fresh: Collection[str]
+) -> Iterator[tuple[str, bytes]]:
     import pyarrow as pa
 
-    left, total, written = set(fresh), len(fresh), 0
-    held: dict[str, bytes] = {}
-
-    def flush() -> None:
-        tables.add(name, {"digest": list(held), "data": list(held.values())})
-        work.report(Progress("pushing", total - len(left), total))
-        held.clear()
-
-    for path in files if fresh else ():
-        for block in _cut(folder, path):
-            digest = _name_block(block)
-            if digest in left:
-                left.discard(digest)
-                held[digest] = pa.compress(block, "zstd", asbytes=True)
-                written += len(held[digest])
-                if sum(map(len, held.values())) >= _ADDED_BYTES:
-                    flush()
-    if held:
-        flush()
-    return written
+    left = set(fresh)
+    for block in (block for path in paths for block in _cut(folder, path)):
+        if (digest := _name_block(block)) in left:
+            left.discard(digest)
+            yield digest, pa.compress(block, "zstd", asbytes=True)
 
 
 def load_snapshot(

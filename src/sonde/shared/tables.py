@@ -20,8 +20,9 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,6 @@ _MIN_THREADS = 4  # of Lance, which else has one for each core: reads wait for t
 _OPTIONS = {
     "connect_timeout": "5s",
     "timeout": "60s",  # of one request: a block of some MB over a slow line
-    "client_max_retries": "5",  # with pauses that double: one failure in twenty is never seen
     "client_retry_timeout": "20",  # in seconds; longer means that it is down
 }
 """How patient the client of an object store is."""
@@ -52,8 +52,9 @@ _REFUSALS = re.compile(
 )
 _NO_BUCKET = re.compile(r"nosuchbucket|bucket not found|container ?not ?found", re.IGNORECASE)
 _FULL = re.compile(r"no space left|os error 28", re.IGNORECASE)
+_ATTEMPTS = 8  # of a change that meets another one: each of them sees the table as it is then
 _AMONG = 1_000  # values in one condition: longer ones are slow to parse
-LEAST_ROWS = {"key": 1_000, "words": 1_000, "vector": 20_000}
+LEAST_ROWS = {"key": 1_000, "words": 200, "vector": 20_000}
 """With fewer rows, reading all of them is as fast as an index of that kind."""
 
 
@@ -73,7 +74,7 @@ def name_place(url: str) -> str:
 class SharedTables:
     """The tables at one address, each opened on first use."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, create: bool = False) -> None:
         os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of queries without a score
         os.environ.setdefault("LANCE_CPU_THREADS", str(max(_MIN_THREADS, os.cpu_count() or 1)))
         try:
@@ -83,18 +84,18 @@ class SharedTables:
         self.url = url
         place = name_place(url)
         self._remote = "://" in place
-        options = _OPTIONS if self._remote else None
-        if not self._remote and not Path(place).is_dir():
-            self._require_parent(Path(place))
+        if not self._remote and not (Path(place).parent if create else Path(place)).is_dir():
+            raise SharedIndexMissing(f"{place} is no folder", url=url)
         with self.translating():
-            self._database = lancedb.connect(
-                place, read_consistency_interval=timedelta(0), storage_options=options
-            )
+            # the first look is impatient: without the network, the answer comes at once
+            for retries in ("2", "6") if self._remote else ("0",):
+                self._database = lancedb.connect(
+                    place,
+                    read_consistency_interval=timedelta(0),
+                    storage_options={**_OPTIONS, "client_max_retries": retries},
+                )
         self._opened: dict[str, Any] = {}
-
-    def _require_parent(self, place: Path) -> None:
-        if not place.parent.is_dir():
-            raise SharedIndexMissing(f"{place.parent} is no folder", url=self.url)
+        self._require_format(create=create)
 
     @contextlib.contextmanager
     def translating(self) -> Iterator[None]:
@@ -123,7 +124,7 @@ class SharedTables:
                 if not token:
                     return set(names)
 
-    def require_format(self, *, create: bool) -> None:
+    def _require_format(self, *, create: bool) -> None:
         """Raise unless there is an index that this version can read; with `create`, make one."""
         names = self.list_names()
         formats = {int(name[7:]) for name in names if re.fullmatch(r"format_\d{1,9}", name)}
@@ -145,36 +146,62 @@ class SharedTables:
         """A table; None if there is none, unless it is to be created."""
         if name not in self._opened:
             with self.translating():
-                if create:
-                    schema = _make_schema(name, dimensions)
-                    table = self._database.create_table(name, schema=schema, exist_ok=True)
-                else:
-                    try:
-                        table = self._database.open_table(name)
-                    except ValueError as error:
-                        if "was not found" not in str(error):
-                            raise
-                        return None
+                table = self._find(name)
+                if table is None and create:
+                    table = self._create(name, dimensions)
+            if table is None:
+                return None
             self._opened[name] = table
         return self._opened[name]
 
-    def add(self, name: str, columns: Mapping[str, Any], *, dimensions: int = 0) -> None:
-        """Append rows."""
-        import pyarrow as pa
+    def _find(self, name: str) -> Any:
+        try:
+            return self._database.open_table(name)
+        except ValueError as error:
+            if "was not found" not in str(error):
+                raise
+            return None
 
-        table = self.open(name, create=True, dimensions=dimensions)
-        with self.translating():
-            table.add(pa.table(dict(columns), schema=_make_schema(name, dimensions)))
+    def _create(self, name: str, dimensions: int) -> Any:
+        schema = _make_schema(name, dimensions)
+        try:
+            return self._database.create_table(name, schema=schema, exist_ok=True)
+        except (RuntimeError, ValueError, OSError) as error:
+            if "conflict" not in str(error).lower():
+                raise
+            return self._find(name)  # another push has just made it
 
-    def put(self, name: str, keys: Sequence[str], row: Mapping[str, object]) -> None:
+    def change(self, name: str, action: Callable[[Any], object]) -> None:
+        """Change a table, if there is one; again if another writer was faster."""
+        table = self.open(name)
+        for left in reversed(range(_ATTEMPTS if table is not None else 0)):
+            try:
+                with self.translating():
+                    action(table)
+                return
+            except SharedIndexUnreachable as error:
+                if not left or "conflict" not in str(error).lower():
+                    raise
+
+    def add(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Append rows, whose values come in the order of the columns; a vector comes last."""
+        size = len(rows[0][-1]) if name.startswith("vectors_") else 0
+        self.open(name, create=True, dimensions=size)
+        data = _make_table(name, rows, size)
+        self.change(name, lambda table: table.add(data))
+
+    def put(self, name: str, keys: Sequence[str], row: Sequence[Any]) -> None:
         """Write one row in the place of that with the same keys; others may write meanwhile."""
-        import pyarrow as pa
-
-        table = self.open(name, create=True)
-        data = pa.table({key: [value] for key, value in row.items()}, schema=_make_schema(name))
-        with self.translating():
-            merge = table.merge_insert(list(keys)).when_matched_update_all()
-            merge.when_not_matched_insert_all().execute(data)
+        data = _make_table(name, [row], 0)
+        self.change(
+            name,
+            lambda table: (
+                table.merge_insert(list(keys))
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .execute(data)
+            ),
+        )
 
     def read(self, name: str, columns: Sequence[str], where: str = "") -> Iterator[Any]:
         """Rows as record batches, in the order they were written."""
@@ -190,44 +217,30 @@ class SharedTables:
     def read_among(
         self, name: str, columns: Sequence[str], key: str, values: Iterable[str]
     ) -> Iterator[Any]:
-        """The rows whose key is one of these values."""
-        wanted = list(values)
-        for start in range(0, len(wanted), _AMONG):
-            yield from self.read(name, columns, among(key, wanted[start : start + _AMONG]))
+        """The rows whose key is one of these values, as record batches."""
+        for condition in split_among(key, values):
+            yield from self.read(name, columns, condition)
 
-    def list_known(self, name: str, key: str, values: Iterable[str]) -> set[str]:
+    def read_column(self, name: str, key: str, where: str = "") -> set[str]:
+        """The different values of a column."""
+        return {v for batch in self.read(name, [key], where) for v in batch[key].to_pylist()}
+
+    def list_known(self, name: str, key: str, values: Collection[str]) -> set[str]:
         """Which of these keys have a row."""
         wanted = set(values)
         if len(wanted) > _AMONG:  # reading one short column is faster than many conditions
-            found = self.read(name, [key])
-        else:
-            found = self.read_among(name, [key], key, wanted)
-        return wanted & {value for batch in found for value in batch[key].to_pylist()}
+            return wanted & self.read_column(name, key)
+        conditions = split_among(key, wanted)
+        return {found for where in conditions for found in self.read_column(name, key, where)}
 
-    def touch(
-        self, name: str, key: str, values: Iterable[str], *, now_ms: int | None = None
-    ) -> None:
+    def touch(self, name: str, key: str, values: Iterable[str], now_ms: int) -> None:
         """Mark rows as needed now, so that they are not cleaned away before they are named."""
-        wanted = list(values)
-        table = self.open(name)
-        for start in range(0, len(wanted) if table is not None else 0, _AMONG):
-            condition = among(key, wanted[start : start + _AMONG])
-            with self.translating():
-                table.update(where=condition, values={"seen_ms": now_ms or clock_ms()})
-
-    def delete(self, name: str, where: str) -> None:
-        """Remove rows."""
-        table = self.open(name)
-        if table is not None:
-            with self.translating():
-                table.delete(where)
+        for where in split_among(key, values):
+            self.change(name, partial(_mark, where, now_ms))
 
     def optimize(self, name: str, *, kept: timedelta) -> None:
         """Merge small parts, bring indexes in step, and forget versions older than that."""
-        table = self.open(name)
-        if table is not None:
-            with self.translating():
-                table.optimize(cleanup_older_than=kept)
+        self.change(name, lambda table: table.optimize(cleanup_older_than=kept))
 
     def tend(self, name: str, least: Mapping[str, int] = LEAST_ROWS) -> None:
         """Make the indexes of a table, or bring them in step once much was added."""
@@ -240,7 +253,7 @@ class SharedTables:
             made = {index.columns[0]: index.name for index in table.list_indices()}
             for column, kind in wanted.items():
                 if column not in made and rows >= least[kind]:
-                    _make_index(table, column, kind)
+                    table.create_index(column, config=_choose_index(kind))
                 elif column in made:
                     left = table.index_stats(made[column]).num_unindexed_rows
                     if left > max(_LEAST_TAIL, rows * _MOST_TAIL):
@@ -248,16 +261,21 @@ class SharedTables:
                         return
 
     def drop(self, name: str) -> None:
-        """Remove a whole table."""
+        """Remove a whole table, which is there."""
         self._opened.pop(name, None)
         with self.translating():
-            if name in self.list_names():
-                self._database.drop_table(name)
+            self._database.drop_table(name)
 
 
-def among(key: str, values: Iterable[str]) -> str:
-    """The condition that a column holds one of these texts."""
-    return f"{key} IN ({', '.join(map(quote_text, values))})"
+def _mark(where: str, now_ms: int, table: Any) -> None:
+    table.update(where=where, values={"seen_ms": now_ms})
+
+
+def split_among(key: str, values: Iterable[str]) -> Iterator[str]:
+    """Conditions that a column holds one of these texts, each of a length that can be parsed."""
+    wanted = list(values)
+    for start in range(0, len(wanted), _AMONG):
+        yield f"{key} IN ({', '.join(map(quote_text, wanted[start : start + _AMONG]))})"
 
 
 def quote_text(text: str) -> str:
@@ -282,22 +300,17 @@ INDEXES: Mapping[str, Mapping[str, str]] = {
 """The indexed columns of each table, and how."""
 
 
-def _make_index(table: Any, column: str, kind: str) -> None:
+def _choose_index(kind: str) -> Any:
+    from lancedb.index import FTS, BTree, IvfRq
+
     if kind == "key":
-        from lancedb.index import BTree
-
-        table.create_index(column, config=BTree())
-    elif kind == "words":
-        # terms come split and folded: the tokenizer only has to look for spaces
-        from lancedb.index import FTS
-
-        off = {"lower_case", "stem", "remove_stop_words", "ascii_folding"}
-        options: Any = {**dict.fromkeys(off, False), "max_token_length": None}
-        table.create_index(column, config=FTS(base_tokenizer="whitespace", **options))
-    else:
-        from lancedb.index import IvfRq
-
-        table.create_index(column, config=IvfRq(distance_type="dot"))
+        return BTree()
+    if kind == "vector":
+        return IvfRq(distance_type="dot")
+    # terms come split and folded: the tokenizer only has to look for spaces
+    off = ("lower_case", "stem", "remove_stop_words", "ascii_folding")
+    options: Any = {**dict.fromkeys(off, False), "max_token_length": None}
+    return FTS(base_tokenizer="whitespace", **options)
 
 
 SCHEMAS: Mapping[str, str] = {
@@ -313,27 +326,31 @@ SCHEMAS: Mapping[str, str] = {
 _OTHERS = {
     "vectors": "digest seen_ms:int vector:vector",
     "pack": "digest data:blob",
-    "format": "note",
+    "format": "x",
 }
 
 
 def _make_schema(name: str, dimensions: int = 0) -> Any:
     import pyarrow as pa
 
-    kinds = {
-        "int": pa.int64(),
-        "bool": pa.bool_(),
-        "blob": pa.large_binary(),
-        "bytes": pa.large_binary(),
-    }
-    kinds |= {"": pa.string(), "vector": pa.list_(pa.float16(), dimensions)}
-    columns = SCHEMAS.get(name) or _OTHERS[name.partition("_")[0]]
+    kinds = {"": pa.string(), "int": pa.int64(), "bool": pa.bool_(), "blob": pa.large_binary()}
+    kinds |= {"bytes": pa.large_binary(), "vector": pa.list_(pa.float16(), dimensions)}
+    columns = (SCHEMAS.get(name) or _OTHERS[name.partition("_")[0]]).split()
     # texts are kept compressed; blobs come compressed
     packed = {"lance-encoding:compression": "zstd"}
-    fields = []
-    for column in columns.split():
-        field, _, kind = column.partition(":")
-        fields.append(
-            pa.field(field, kinds[kind], metadata=packed if kind in ("", "bytes") else None)
-        )
-    return pa.schema(fields)
+    pairs = ((field, kind) for field, _, kind in (each.partition(":") for each in columns))
+    return pa.schema(
+        pa.field(field, kinds[kind], metadata=packed if kind in ("", "bytes") else None)
+        for field, kind in pairs
+    )
+
+
+def _make_table(name: str, rows: Sequence[Sequence[Any]], dimensions: int) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    columns: list[Any] = [list(values) for values in zip(*rows, strict=True)]
+    if dimensions:
+        flat = pa.array(np.stack(columns[-1]).astype(np.float16).reshape(-1))
+        columns[-1] = pa.FixedSizeListArray.from_arrays(flat, dimensions)
+    return pa.table(columns, schema=_make_schema(name, dimensions))

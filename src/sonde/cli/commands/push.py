@@ -8,7 +8,7 @@ from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls, render_table
 from sonde.errors import InvalidRequest
-from sonde.text.formats import count_of, format_bytes, format_moment, format_seconds
+from sonde.text.formats import count_of, format_bytes, format_moment, format_seconds, show_time
 
 
 def run_push(session: Session) -> int:
@@ -37,26 +37,20 @@ def run_push(session: Session) -> int:
             branch=args.branch or "",
             complete=not args.first_stage,
         )
-    if args.json:
-        session.print_json(report.as_dict())
-        return FOUND
-    place = f"{report.repository} {report.branch} {report.commit[:12]}".replace("  ", " ")
-    added = report.added
-    new = (
-        f"new: {count_of(added.files, 'file')}, {count_of(added.chunks, 'chunk')}, "
-        f"{count_of(added.vectors, 'vector')}, {format_bytes(report.snapshot_bytes)} of snapshot"
+    added, (have, chunks) = report.added, report.deep
+    words = [f"{report.repository} {report.branch or '-'} {report.commit[:12]}:"]
+    words += [f"{count_of(report.files, 'file')}, {count_of(report.chunks, 'chunk')};", "new:"]
+    counts = ((added.files, "file"), (added.chunks, "chunk"), (added.vectors, "vector"))
+    words += [f"{count_of(number, noun)}," for number, noun in counts]
+    words.append(f"{format_bytes(report.snapshot_bytes)} of snapshot;")
+    session.print_done(report.as_dict(), " ".join([*words, f"in {format_seconds(report.seconds)}"]))
+    notes = (
+        f"{count_of(chunks - have, 'chunk')} without a deep vector" if have < chunks else "",
+        f"left out, as not committed: {report.left_out:,} files" if report.left_out else "",
+        report.note,
     )
-    total = f"{count_of(report.files, 'file')}, {count_of(report.chunks, 'chunk')}"
-    session.print_done(
-        report.as_dict(), f"{place}: {total}; {new}; in {format_seconds(report.seconds)}"
-    )
-    have, chunks = report.deep
-    if have < chunks:
-        session.note(f"{chunks - have:,} chunks have no deep vector")
-    if report.left_out:
-        session.note(f"left out: {count_of(report.left_out, 'file')} that are not committed")
-    if report.note:
-        session.note(escape_controls(report.note))
+    for note in filter(None, notes if not args.json else ()):
+        session.note(escape_controls(note))
     return FOUND
 
 
@@ -65,29 +59,21 @@ def _list(session: Session, url: str) -> int:
 
     found = SharedIndex.open(url).repositories()
     rows = [
-        (one.name, branch + ("*" if branch == one.default else ""), head.commit, head.pushed_ms)
+        (one.name, branch, head.commit, head.pushed_ms, branch == one.default)
         for one in found
         for branch, head in sorted(one.heads.items())
     ]
-    names = ("repository", "branch", "commit", "pushedMs")
-    if session.args.json:
-        listed = [dict(zip(names, (n, b.rstrip("*"), c, ms), strict=True)) for n, b, c, ms in rows]
-        session.print_json({"url": url, "branches": listed})
-    else:
-        now = time.time()
-        shown = [
-            (escape_controls(name), escape_controls(branch), commit[:12], _show_moment(ms, now))
-            for name, branch, commit, ms in rows
-        ]
-        head = ("REPOSITORY", "BRANCH", "COMMIT", "PUSHED")
-        session.print_lines(render_table(head, shown, session.out))
+    names = ("repository", "branch", "commit", "pushedMs", "isDefault")
+    now = time.time()
+    shown = [
+        (escape_controls(name), escape_controls(branch) + "*" * default, commit[:12],
+         format_moment(show_time(ms), now))
+        for name, branch, commit, ms, default in rows
+    ]  # fmt: skip
+    answer = {"url": url, "branches": [dict(zip(names, row, strict=True)) for row in rows]}
+    head = ("REPOSITORY", "BRANCH", "COMMIT", "PUSHED")
+    session.print_answer(answer, render_table(head, shown, session.out))
     return FOUND if rows else NOTHING
-
-
-def _show_moment(ms: int, now_s: float) -> str:
-    from datetime import UTC, datetime
-
-    return format_moment(datetime.fromtimestamp(ms / 1000, UTC).isoformat(), now_s)
 
 
 def _clean(session: Session, url: str) -> int:

@@ -1,0 +1,123 @@
+"""A shared index on an object store: all of it, and what goes wrong there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.shared.conftest import FILES, Clone, run_git
+from tests.shared.object_store import BUCKET, ObjectStore, serve_objects
+from tests.trees import write_files
+
+from sonde.app import App
+from sonde.errors import SharedIndexMissing, SharedIndexRefused, SharedIndexUnreachable
+from sonde.projects.update import update_project
+from sonde.runtime.work import Work
+from sonde.shared.cleaning import clean_index
+from sonde.shared.index import SharedIndex
+from sonde.stores.chunks.sqlite import SqliteChunkStore
+
+URL = f"s3://{BUCKET}/index"
+
+
+def use(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in store.environ.items():
+        monkeypatch.setenv(name, value)
+
+
+def check_commit(commit: str, folder: Path, *, rows: bool = False) -> None:
+    folder.mkdir()
+    shared = SharedIndex.open(URL)
+    assert shared.fill("shop", commit, folder, rows=rows).note == ""
+    store = SqliteChunkStore(folder, "code")
+    assert store.verify() == []
+    assert store.files().keys() == {"src/orders.py", "src/users.py", "run.sh"}
+    store.close()
+    facts = shared.list_files("shop", commit)
+    texts = dict(shared.read_texts(fact.digest for fact in facts.values()))
+    assert {path: texts[fact.digest].decode() for path, fact in facts.items()} == FILES
+
+
+def test_everything_works_on_an_object_store(
+    ci: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_objects() as store:
+        use(store, monkeypatch)
+        commit = ci.push(URL).commit
+        check_commit(commit, tmp_path / "one")
+        check_commit(commit, tmp_path / "two", rows=True)
+        assert ci.push(URL).added.files == 0
+        assert not any(clean_index(SharedIndex.open(URL), Work()).values())
+        app, project = ci.open(shared_index=URL)
+        report = update_project(app.workspace, project, Work())
+        assert (report.files_indexed, commit[:12] in report.note) == (0, True)
+
+
+def test_a_store_that_fails_now_and_then_is_used_all_the_same(
+    ci: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_objects(failing=0.05, delay_s=0.005) as store:
+        use(store, monkeypatch)
+        commit = ci.push(URL).commit
+        check_commit(commit, tmp_path / "one")
+        assert store.failed > 3
+
+
+def test_what_keeps_us_from_a_store_is_said(ci: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve_objects() as store:
+        use(store, monkeypatch)
+        with pytest.raises(SharedIndexMissing):
+            SharedIndex.open("s3://other/index")
+        with pytest.raises(SharedIndexMissing):
+            SharedIndex.open(URL)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "wrong")
+        with pytest.raises(SharedIndexRefused):
+            ci.push(URL)
+        app, project = ci.open(shared_index=URL)
+        refused = update_project(app.workspace, project, Work())
+        assert "refused the credentials" in refused.note
+        assert len(project.stores()["code"].files()) == 3
+    with pytest.raises(SharedIndexUnreachable):  # nothing listens there any more
+        SharedIndex.open(URL)
+
+
+def test_many_repositories_are_pushed_at_the_same_time(
+    tmp_path: Path, open_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_objects(delay_s=0.002) as store:
+        use(store, monkeypatch)
+        clones = []
+        for number in range(8):
+            root = write_files(tmp_path / f"repo{number}", {**FILES, "own.py": f"n = {number}\n"})
+            run_git(root, "init", "-q", "-b", "main")
+            clone = Clone(root, open_app, f"home{number}")
+            clone.commit()
+            clone.open()
+            clones.append(clone)
+        failed: list[BaseException] = []
+
+        def push(clone: Clone) -> None:
+            try:
+                clone.push(URL)
+            except Exception as error:  # noqa: BLE001 - raised by the assertion below
+                failed.append(error)
+
+        threads = [threading.Thread(target=push, args=(clone,)) for clone in clones]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        shared = SharedIndex.open(URL)
+        assert [one.name for one in shared.repositories()] == [f"repo{n}" for n in range(8)]
+        for one in shared.repositories():
+            facts = shared.list_files(one.name, shared.resolve(one.name))
+            assert len(dict(shared.read_texts(f.digest for f in facts.values()))) == len(facts) == 5
+            folder = tmp_path / f"filled-{one.name}"
+            folder.mkdir()
+            assert shared.fill(one.name, shared.resolve(one.name), folder, rows=True)
+            code = SqliteChunkStore(folder, "code")
+            assert len(code.files()) == 4
+            code.close()
