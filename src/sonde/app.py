@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sonde.disk.trees import Disk
@@ -17,7 +18,7 @@ from sonde.policy.roots import detect_root
 from sonde.projects.project import Workspace
 from sonde.runtime.private import mend_storage
 from sonde.stores.records import has_index
-from sonde.stores.users import EVERYONE, Users
+from sonde.stores.users import EVERYONE, RepositoryAccess, Users
 from sonde.types import LOCAL, Caller
 
 
@@ -33,6 +34,10 @@ class Grounds:
     trusted: tuple[Path, ...]
     """Where such an agent's repeated call counts as consent."""
     users: Users
+    trees: Path | None = None
+    """Below which the projects of a shared index lie, on a server of one."""
+    repositories: RepositoryAccess | None = None
+    """Which of those users may see; the operator sees all."""
 
     def find_reach(self, caller: Caller) -> Reach:
         """What a caller may reach, as of now.
@@ -45,13 +50,29 @@ class Grounds:
         if user == LOCAL:
             if caller.is_person:
                 return Reach()
-            return Reach(LOCAL, self.roots, self.trusted, self._was_indexed, caller.list_roots)
+            known = self._was_indexed if self.trees is None else self._is_repository
+            return Reach(LOCAL, self.roots, self.trusted, known, caller.list_roots)
         roots = tuple(map(Path, self.users.list_given("fileRoots", user)))
         shared = tuple(map(Path, self.users.list_given("projects", user)))
         start = self.start
         if not is_below(start, (*shared, *roots)):
             start = next(iter((*shared, *roots)), Path(start.anchor))
-        return Reach(user, roots, roots, shared.__contains__, start=start)
+
+        def sees(root: Path) -> bool:
+            return root in shared or self._is_repository(root, caller)
+
+        return Reach(user, roots, roots, sees, start=start)
+
+    def _is_repository(self, root: Path, caller: Caller | None = None) -> bool:
+        """Whether a path is the root of a repository of the shared index that a user may see."""
+        parts: tuple[str, ...] = ()
+        if self.trees is not None and root.is_relative_to(self.trees):
+            parts = root.relative_to(self.trees).parts
+        if len(parts) < 2 or any("@" in part for part in parts[:-1]) or "@" not in parts[-1]:
+            return False
+        name = "/".join(parts[1:]).rpartition("@")[0].replace("^", "@")
+        rules = self.repositories
+        return caller is None or bool(rules and rules.allows(caller.user, caller.groups, name))
 
     def _was_indexed(self, root: Path) -> bool:
         """Whether the operator's projects include this one: it is indexed, and no user's."""
@@ -117,6 +138,17 @@ class App:
             reach=reach,
         )
         return replace(self, workspace=workspace, disk=self.disk.seen_by(workspace))
+
+    def lets_agents_write(self, user: str) -> bool:
+        """Whether agents of a user may add notes: the operator's setting offers it, and any other
+        user has agreed on the page."""
+        agreed = user == LOCAL or bool(self.grounds.users.list_given("agentNotes", user))
+        return self.knowledge.agent_notes and agreed
+
+    def let_agents_write(self, user: str, *, lets: bool) -> None:
+        """Record what a user has agreed to."""
+        change = partial(self.grounds.users.give, "agentNotes")
+        (change if lets else self.grounds.users.withdraw)(user, "yes")
 
     def close(self) -> None:
         """Stop background work and close every file."""

@@ -267,6 +267,11 @@ class Uncommitted(CatalogError, code="UNCOMMITTED_CHANGES"):
     user_message = "{count} files differ from the commit, such as {path}."
     next_action = "Commit or stash them: only what is committed is pushed."
 
+class ReadOnlyProject(PermissionDenied, code="READ_ONLY"):
+    """The project comes from a shared index, which a server only reads."""
+    user_message = "'{name}' comes from a shared index, which this server only reads."
+    next_action = "Push a commit: `sonde push URL` in a checkout. This server shows it soon."
+
 class StorageUnusable(CatalogError, code="STORAGE_UNUSABLE"):
     """The folder of the indexes cannot be read or written."""
     user_message = "The folder where sonde keeps its indexes cannot be used."

@@ -27,6 +27,7 @@ class Caller:
     base_url: str = ""  # where this caller reaches the HTTP server; empty if it does not
     is_person: bool = False  # whether a browser signed in, where somebody can be asked
     list_roots: Callable[[], tuple[Path, ...]] = tuple  # asks its client which folders are open
+    groups: tuple[str, ...] = ()  # that the provider of its identity says it belongs to
     config: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the request for what neither the call nor the session sets, within bounds."""
 

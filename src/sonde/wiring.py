@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sonde import hosting
 from sonde.app import App, open_grounds
 from sonde.disk.trees import Disk
 from sonde.embedding.base import BackgroundEmbedder, Embedder, load_provider
@@ -25,7 +26,7 @@ from sonde.errors import (
     StorageUnusable,
     SymlinkNotAllowed,
 )
-from sonde.indexing.sources import Tree, exclude_folder, list_sources
+from sonde.indexing.sources import Following, Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
 from sonde.knowledge.vectors import KnowledgeModels
 from sonde.paging.cursor import ResultSets
@@ -33,7 +34,7 @@ from sonde.policy.admit import Rules
 from sonde.policy.deny_list import public_deny_list
 from sonde.policy.read import read_document
 from sonde.policy.roots import close_off, resolve_inside
-from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
+from sonde.projects.project import Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.logs import project_log
 from sonde.runtime.private import mend_storage
@@ -52,7 +53,7 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
 from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import find_config, load_metadata, project_folder
-from sonde.stores.users import USER_NAME, Users, load_signing_key
+from sonde.stores.users import USER_NAME, Users
 from sonde.text.globs import match_any
 from sonde.types import Findings, Kind, Progress, Skipped
 
@@ -89,7 +90,7 @@ def build_app(
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
     mend_storage(settings.home)
-    key = load_signing_key(settings.home)
+    key, open_ = hosting.read_signing_key(settings), partial(open_project, clock=clock)
     own = apply_project_config(settings, find_config(settings.home, start))
     results = ResultSets(key)
     if stays:
@@ -99,7 +100,7 @@ def build_app(
         home=settings.home,
         start=start,
         key=key,
-        projects=Projects(lambda root: open_project(settings, root, clock)),
+        projects=Projects(partial(hosting.open_any_project, settings, open_), clock),
         jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
         static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
@@ -114,9 +115,13 @@ def build_app(
         stays=stays,
         editor=own.editor,
     )
-    for path in (settings.home, *map(Path, filter(None, (own.token_file, own.jwt_keys)))):
-        close_off(_expand_home(str(path)))
-    grounds = open_grounds(settings.home, start, settings.file_roots)
+    workspace = hosting.add_mirrors(settings, workspace, open_, clock)
+    files = (own.token_file, own.jwt_keys, own.access_file, own.audit_log)
+    for path in (str(settings.home), *filter(None, files)):
+        close_off(hosting.expand_home(path))
+    grounds = hosting.add_repositories(
+        settings, open_grounds(settings.home, start, settings.file_roots)
+    )
     library = _open_library(settings, workspace, grounds.users)
     return App(workspace, _open_disk(settings, workspace), library, grounds)
 
@@ -151,7 +156,7 @@ def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
     from sonde.embedding.model import is_hub_name
 
     text = settings.embedding_model
-    path = _expand_home(text)
+    path = hosting.expand_home(text)
     at = path if path.is_absolute() or text.startswith((".", "~")) else None
     if not text or not (at or is_hub_name(text)):
         raise InvalidRequest(
@@ -275,19 +280,11 @@ def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
     """Where chunk files lie: anywhere the user says, but what comes with a project stays in it."""
     source = own.sources["chunks_dir"]
     if source != "default" and not source.endswith(CORTEX_FILE):
-        return root / _expand_home(own.chunks_dir)
+        return root / hosting.expand_home(own.chunks_dir)
     try:
         return resolve_inside(root, own.chunks_dir)
     except (OutsideRoots, SymlinkNotAllowed):
         return None
-
-
-def _expand_home(text: str) -> Path:
-    """A path with its `~` resolved; as it is written where there is no such user."""
-    path = Path(text)
-    with suppress(RuntimeError):
-        path = path.expanduser()
-    return path
 
 
 def _endpoint(own: Settings) -> Embedder | None:
@@ -324,6 +321,7 @@ def _open_library(settings: Settings, workspace: Workspace, users: Users) -> Lib
         Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,
         models=models, max_tokens=workspace.max_tokens,
         list_shared=partial(users.list_given, "knowledge"),
+        list_filled=partial(users.list_given, "collections"), agent_notes=settings.agent_notes,
     )  # fmt: skip
     if settings.knowledge_store == "sqlite":
         return make(open_store=partial(_open_knowledge, settings.home))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.shared.team import Team
 from tests.trees import write_files
+from tests.users.site import MARK
 
 from sonde.app import App
 from sonde.projects.find import find_project
@@ -66,3 +68,27 @@ def ci(tmp_path: Path, open_app: Callable[..., App]) -> Clone:
     clone = Clone(root, open_app, "ci-home")
     clone.commit()
     return clone
+
+
+@pytest.fixture
+def index(ci: Clone, tmp_path: Path) -> Path:
+    """Two repositories: one that everybody sees, and one with the mark in everything."""
+    place = tmp_path / "index"
+    ci.push(place)
+    vault = Clone(tmp_path / "ci" / f"{MARK}-vault", ci._open_app, "ci-home")
+    files = {f"{MARK}_{n:02}.py": f"def {MARK}_{n}():\n    return 'number {n} of {MARK}'\n"
+             for n in range(60)}  # fmt: skip
+    write_files(vault.root, files | {f"ledger_{MARK}.md": f"# {MARK}\n\nThe {MARK} in words.\n"})
+    run_git(vault.root, "init", "-q", "-b", "main")
+    vault.commit()
+    vault.push(place)
+    return place
+
+
+@pytest.fixture
+def team(tmp_path: Path, index: Path) -> Iterator[Team]:
+    found = Team(tmp_path, index)
+    yield found
+    for server in found.servers:
+        server.process.kill()
+        server.process.communicate()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 from sonde.errors import InvalidRequest, OutsideRoots
 from sonde.policy.admit import Rules, Source, find_denied
 from sonde.policy.read import FileReader
 from sonde.policy.walk import Checker, check_path, walk_files, walk_folders
+from sonde.runtime.work import Work
 from sonde.text.globs import compose
 from sonde.types import FileContent, FileText, Kind, ListedFile, Skipped
 
@@ -221,3 +222,106 @@ def exclude_folder(folder: Path | None, root: Path) -> tuple[str, ...]:
     if folder is None or not folder.is_relative_to(root) or folder == root:
         return ()
     return (re.sub(r"([*?!\[\]{}\\])", r"\\\1", folder.relative_to(root).as_posix()),)
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A branch of a shared index at one commit; `bytes` is its size here, 0 until it is filled."""
+
+    repository: str
+    branch: str
+    commit: str
+    pushed_ms: int
+    is_default: bool
+    bytes: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name as users write it."""
+        return f"{self.repository}@{self.branch}"
+
+    @property
+    def path(self) -> str:
+        """Its root below the folder of trees. git allows neither `~` nor `^` in a branch."""
+        branch = self.branch.replace("/", "~").replace("@", "^")
+        return f"{self.commit[:16]}/{self.repository.replace('@', '^')}@{branch}"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorsState:
+    """What the page of the state, the metrics and readiness show."""
+
+    mirrors: Sequence[tuple[Mirror, bool]]
+    """Every branch as of the last look, and whether it is filled."""
+    cache_bytes: int
+    most_bytes: int
+    seconds_since_poll: float
+    """Infinite until the shared index was reached once."""
+    fills: int
+    evictions: int
+    problem: str
+    """Why the last look at the branches failed; empty if it did not."""
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the shared index was reached once."""
+        return self.seconds_since_poll != float("inf")
+
+    def as_metrics(self) -> Mapping[str, float]:
+        """The numbers by name; those that only grow end in `_total`."""
+        filled = sum(ready for _, ready in self.mirrors)
+        return {
+            "cache_bytes": self.cache_bytes, "cache_limit_bytes": self.most_bytes,
+            "refs_age_seconds": self.seconds_since_poll, "branches": len(self.mirrors),
+            "branches_filled": filled, "branch_fills_total": self.fills,
+            "cache_evictions_total": self.evictions,
+        }  # fmt: skip
+
+
+class MirrorSource(Protocol):
+    """Projects that are written from a shared index when they are first used; see
+    `shared.mirrors`."""
+
+    def find(self, name: str | None, admits: Callable[[Path], bool], work: Work) -> Path:
+        """The root of a repository or `repository@branch`; raises `ProjectNotDetected`."""
+
+    def find_fitting(
+        self, fits: Callable[[str], bool], admits: Callable[[Path], bool], *, branches: bool
+    ) -> list[Path]:
+        """The roots that fit, of default branches or of all."""
+
+    def list_defaults(
+        self, admits: Callable[[Path], bool], wait_s: float = 0.0
+    ) -> tuple[list[Path], int]:
+        """The default branches that are here after a while, and how many there are."""
+
+    def describe(self, admits: Callable[[Path], bool]) -> MirrorsState:
+        """The state, of the branches that the caller may see."""
+
+    def start(self) -> None:
+        """Keep them current in the background."""
+
+    def close(self) -> None:
+        """Stop keeping them current."""
+
+
+class Following(Protocol):
+    """What keeps a project's index current in the background; see `projects.follow`."""
+
+    def stop(self) -> None:
+        """End it; what is pending is written down."""
+
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+
+    def is_watched(self) -> bool:
+        """Whether this process or another keeps the index current."""
+
+    def is_current(self) -> bool:
+        """Whether every change reaches the index without a search looking for it."""
+
+    def describe(self) -> dict[str, object]:
+        """How the project is followed, for the status."""
+
+    def catch_up(self, timeout_s: float) -> None:
+        """Index what is pending, and wait for that at most this long."""

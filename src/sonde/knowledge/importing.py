@@ -85,22 +85,25 @@ def import_source(
     restore: bool = False,
     refused: Refusals | None = None,
     parsers: Parsers | None = None,
+    origin: str = "",
 ) -> ImportReport:
     """Import everything below a folder, or one file; a second run does only what is left.
 
     `restore` brings back what was deleted here; `refused` has the files that earlier runs could
-    not read, by path; `parsers` that are given stay open.
+    not read, by path; `parsers` that are given stay open. With an `origin`, the folder is one of
+    several parts of it: files that earlier parts brought in stay.
     """
     try:
         root = root.expanduser().resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise FileMissing(f"{root}: {error}", path=str(root)) from error
+    is_part, origin = bool(origin), origin or str(root)
     if restore:
         for source in SOURCES:
-            store.unbury(source, [at for at in store.list_buried(source) if at[0] == str(root)])
+            store.unbury(source, [at for at in store.list_buried(source) if at[0] == origin])
     with contextlib.ExitStack() as stack:
         parsers = parsers or stack.enter_context(contextlib.closing(Parsers()))
-        placing = Placing(store, str(root))
+        placing = Placing(store, origin, is_part)
         run = _Run(placing, root, work, wanted, parsers, {} if refused is None else refused)
         run.import_files()
     for source in SOURCES:

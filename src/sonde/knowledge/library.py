@@ -75,6 +75,10 @@ class Library:
     """Of an answer whose call and session set no budget."""
     list_shared: Callable[[str], Sequence[str]] = lambda _user: ()
     """The collections that were shared with a user: names of users whose stores they are."""
+    agent_notes: bool = False
+    """Whether agents may add notes, if their user agrees."""
+    list_filled: Callable[[str], Sequence[str]] = lambda _user: ()
+    """The collections that a user may also add to."""
     clock: Callable[[], float] = time.time
     refused: dict[tuple[str, str, Source | None], Refusals] = field(default_factory=dict)
     """By user, folder and source: what earlier imports refused."""
@@ -94,7 +98,7 @@ class Library:
 
     def list_collections(self, user: str) -> tuple[str, ...]:
         """The collections that a user sees besides their own, as of now."""
-        return tuple(sorted({*self.list_shared(user)} - {user}))
+        return tuple(sorted({*self.list_shared(user), *self.list_filled(user)} - {user}))
 
     def seen_by(self, user: str) -> KnowledgeStore:
         """The user's store with what was shared with them, to read."""

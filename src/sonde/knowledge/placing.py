@@ -24,6 +24,8 @@ class Placing:
 
     store: KnowledgeStore
     origin: str
+    is_part: bool = False
+    """Whether files that are not there now are in other parts of the origin."""
     counts: Counter[str] = field(default_factory=Counter)
     """Of entries added, updated, moved, removed, unchanged, deleted here and copied."""
     left_out: Counter[str] = field(default_factory=Counter)
@@ -57,7 +59,7 @@ class Placing:
                 if not is_whole(known) or known[0].mark[1:3] != stamps[path]:
                     self._pending.add(path)
                     self._pool.add(known)
-            elif any(f"{path}/".startswith(f"{each}/") for each in unread):
+            elif self.is_part or any(f"{path}/".startswith(f"{each}/") for each in unread):
                 self.kept.add(path)  # what cannot be read just now is not gone
             else:
                 self._gone.add(path)

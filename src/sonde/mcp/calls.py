@@ -14,7 +14,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -55,6 +55,11 @@ CALLS_PER_USER = 16
 """Calls of one user that run at a time, of anyio's 40 threads; more wait, others are answered."""
 ROOTS_TIMEOUT_S = 2.0
 """How long a client may take to name its roots; it knows them without asking anybody."""
+
+Call = tuple[str, Mapping[str, object]]
+"""What is called: the name of a verb or an address, and its arguments."""
+Record = Callable[[Callable[[], Awaitable[Any]], Caller, Call], Awaitable[Any]]
+"""Runs a call and records who made it, and what came of it."""
 
 _log = logging.getLogger("sonde.mcp")
 
@@ -97,6 +102,10 @@ class LazyApp:
                 self._app = self._open_app()
             return self._app
 
+    def peek(self) -> Closable | None:
+        """The whole app if it is open."""
+        return self._app
+
     def close(self) -> None:
         """Close the app if it was opened."""
         with self._lock:
@@ -120,7 +129,8 @@ class AnswerNeeded(Exception):
 class Calls:
     """The running verbs, so that shutdown can cancel and await them."""
 
-    def __init__(self) -> None:
+    def __init__(self, record: Record | None = None) -> None:
+        self._record = record
         self._running: set[Work] = set()
         self._turns: dict[str, anyio.CapacityLimiter] = {}  # of each user
         self._worked = False
@@ -129,7 +139,11 @@ class Calls:
         self._caller = Caller(session=uuid4().hex)
 
     async def run(
-        self, verb: Callable[[Work], Any], ctx: Context, params: types.CallToolRequestParams
+        self,
+        verb: Callable[[Work], Any],
+        ctx: Context,
+        params: types.CallToolRequestParams,
+        what: Call | None = None,
     ) -> Any:
         """Run a verb in a worker thread; cancelled with the request."""
         channel = ClientChannel()
@@ -142,13 +156,19 @@ class Calls:
             ),
         )
         try:
-            return await self.run_work(verb, work)
+            return await self.run_work(verb, work, what)
         except anyio.get_cancelled_exc_class():
             channel.close()
             raise
 
-    async def run_work(self, verb: Callable[[Work], Any], work: Work) -> Any:
-        """The same for a `Work` that the caller has prepared."""
+    async def run_work(
+        self, verb: Callable[[Work], Any], work: Work, what: Call | None = None
+    ) -> Any:
+        """The same for a `Work` that the caller has prepared; `what` it is may be recorded."""
+        run = partial(self._run_in_turn, verb, work)
+        return await (self._record(run, work.caller, what) if self._record and what else run())
+
+    async def _run_in_turn(self, verb: Callable[[Work], Any], work: Work) -> Any:
         try:
             user = work.caller.user
             if user not in self._turns:

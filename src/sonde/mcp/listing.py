@@ -124,6 +124,8 @@ class Listing:
     """Routes that can be read are listed as resources."""
     tool_limits: tuple[str, ...] = ()
     """Rate limits of tools, as in the settings."""
+    offered: tuple[str, ...] = ()
+    """Tools that are listed, whatever the toolsets, because a setting allows what they do."""
 
     @cached_property
     def limits(self) -> ToolLimits:
@@ -138,7 +140,7 @@ class Listing:
         return [
             _describe_tool(tool, name, enhanced=self.enhanced)
             for tool in self.tools
-            if tool.toolset in wanted and tool.listed
+            if (tool.toolset in wanted and tool.listed) or tool.name in self.offered
             for name in _list_names(tool, self.spelling)
         ]
 

@@ -24,6 +24,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress, TooManyRequests
 from sonde.mcp.calls import (
     AnswerNeeded,
+    Call,
     Calls,
     Closable,
     Context,
@@ -113,7 +114,7 @@ def build_server(
             def run_verb(work: Work) -> Any:
                 return tool.call(app.get(work.caller), **arguments, work=work)
 
-            answer = shape_answer(await calls.run(run_verb, ctx, params))
+            answer = shape_answer(await calls.run(run_verb, ctx, params, (name, arguments)))
             outcome = "ok"
         except AnswerNeeded as needed:
             outcome = "asked"
@@ -170,7 +171,9 @@ class ResourceReader:
             arguments = route.bind(texts)
             self._listing.limits.take(route.name, self._calls.read_caller(ctx).user)
             answer = await self._run(
-                ctx, lambda work: route.call(self._app.get(work.caller), **arguments, work=work)
+                ctx,
+                lambda work: route.call(self._app.get(work.caller), **arguments, work=work),
+                (route.name, arguments),
             )
         except (CatalogError, NoSuchAddress, TooManyRequests) as error:
             # resources, unlike tools, have no error results
@@ -209,9 +212,11 @@ class ResourceReader:
         completion = {"values": shown, "hasMore": len(values) > len(shown)}
         return {"resultType": "complete", "completion": completion}
 
-    async def _run(self, ctx: Context, verb: Callable[[Work], Any]) -> Any:
+    async def _run(
+        self, ctx: Context, verb: Callable[[Work], Any], what: Call | None = None
+    ) -> Any:
         work = Work(caller=self._calls.read_caller(ctx))
-        return await self._calls.run_work(verb, work)
+        return await self._calls.run_work(verb, work, what)
 
 
 async def run_server(server: Server[Any], inbox: Inbox, wire: Wire) -> None:

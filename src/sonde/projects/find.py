@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from sonde.errors import (
@@ -15,6 +16,7 @@ from sonde.errors import (
     ConfirmationRequired,
     FileLimitWarning,
     HandleUnknown,
+    IndexBusy,
     IndexNotFound,
     InvalidRequest,
     OutsideRoots,
@@ -41,6 +43,8 @@ _COMMANDS = {
     "delete_index": "sonde delete -p",
 }
 """By action, how a person does the same."""
+_FIRST_WAIT_S = 10.0  # how long a search of all repositories waits for those that are not here yet
+_FETCHING = "The repositories are still being fetched."
 _ASK_A_PERSON = "A person must agree: ask the user to run `{command}` once."
 
 log = logging.getLogger(__name__)
@@ -53,8 +57,12 @@ def find_project(
 
     Going up from there, the first folder that has an index or that the markers show to be a root
     is the project. A folder that is named for indexing (`work` is given) is taken at its word;
-    one that is not named is only used after a confirmation.
+    one that is not named is only used after a confirmation. A server of a shared index has only
+    the repositories in it.
     """
+    if workspace.mirrors:
+        root = workspace.mirrors.find(project, workspace.reach.admits, work or Work())
+        return workspace.projects.get(root)
     if project is not None:
         folder = _named_folder(workspace, project)
         return _open(workspace, folder if work else _nearest(workspace, folder) or folder)
@@ -154,14 +162,19 @@ def readable_project(workspace: Workspace, project: str | None) -> Project:
 
 def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project]:
     """One project, indexed or the current one, or every indexed project within reach for `all`."""
-    if project != ALL:
+    if project != ALL and not (project is None and workspace.mirrors):
         return [readable_project(workspace, project)]
     found = []
+    wanted = 0
+    if workspace.mirrors:
+        _, wanted = workspace.mirrors.list_defaults(workspace.reach.admits, _FIRST_WAIT_S)
     for root in known_roots(workspace):
         try:
             found.append(workspace.projects.get(root))
         except SondeError as error:
             log.warning("%s is left out: %s", root, error)
+    if not found and wanted:
+        raise IndexBusy(f"{wanted} repositories", user_message=_FETCHING)
     if not found:
         raise IndexNotFound(f"No index under {workspace.home}/indexes/")
     return found
@@ -171,10 +184,17 @@ def projects_asked(
     workspace: Workspace, project: str | None, conditions: Sequence[QueryCondition]
 ) -> list[Project]:
     """The projects that the conditions of a query name (`repo:`), else those in scope."""
-    named = [str(one) for one in conditions if one.field == "repo"]
+    asked = [one for one in conditions if one.field in ("repo", "branch")]
+    named = [str(one) for one in asked]
     if not named:
         return projects_in_scope(workspace, project)
-    known = projects_in_scope(workspace, ALL)
+    if workspace.mirrors:
+        fits, branches = partial(fits_project, conditions), any("@" in text for text in named)
+        branches |= any(one.field == "branch" for one in asked)
+        roots = workspace.mirrors.find_fitting(fits, workspace.reach.admits, branches=branches)
+        known = [find_project(workspace, str(root)) for root in roots]
+    else:
+        known = projects_in_scope(workspace, ALL)
     found = [one for one in known if fits_project(conditions, str(one.root))]
     if not found:
         raise InvalidRequest(
@@ -186,8 +206,29 @@ def projects_asked(
     return found
 
 
+def projects_to_read(
+    workspace: Workspace, project: str | None, conditions: Sequence[QueryCondition]
+) -> list[Project]:
+    """The same for what needs no index: one project may be any that is found."""
+    everywhere = project == ALL or (project is None and workspace.mirrors)
+    if everywhere or any(one.field in ("repo", "branch") for one in conditions):
+        return projects_asked(workspace, project, conditions)
+    return [find_project(workspace, project)]
+
+
+def note_missing(workspace: Workspace, project: str | None) -> str:
+    """How many repositories a search of all of them has to leave out; empty if none."""
+    if workspace.mirrors is None or project not in (None, ALL):
+        return ""
+    here, wanted = workspace.mirrors.list_defaults(workspace.reach.admits)
+    left = wanted - len(here)
+    return f"incomplete; {left} of {wanted} repositories are being fetched" * bool(left)
+
+
 def known_roots(workspace: Workspace) -> list[Path]:
     """Roots of every project within reach that has an index and still exists."""
+    if workspace.mirrors:
+        return workspace.mirrors.list_defaults(workspace.reach.admits)[0]
     roots = []
     for metadata in sorted((workspace.home / "indexes").glob("*/metadata.json")):
         try:
@@ -229,6 +270,8 @@ def require_consent(
     repeated; elsewhere a person agrees, by the command that is named.
     """
     subject, reach = project if isinstance(project, str) else project.key, workspace.reach
+    if isinstance(project, Project):
+        project.require_writable()
     if isinstance(project, Project) and not reach.may_change(project.root):
         raise OutsideRoots(
             f"{project.root} is shared with {reach.user}",

@@ -77,6 +77,7 @@ def confirm_creation(
     The setting `autoIndex` is consent for the project that a server was started in, unless that
     is very large.
     """
+    project.require_writable()
     if project.is_indexed() or workspace.assume_yes:
         return
     question: str | FileLimitWarning = f"{INDEX_QUESTION}{project.root} for searching?"

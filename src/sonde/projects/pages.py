@@ -21,7 +21,7 @@ from sonde.errors import (
 )
 from sonde.indexing.sources import Tree
 from sonde.paging.cursor import ResultSet
-from sonde.projects.find import ALL, find_project, projects_asked, projects_in_scope
+from sonde.projects.find import ALL, find_project, projects_in_scope, projects_to_read
 from sonde.projects.lines import (
     LineScan,
     count_file_bytes,
@@ -341,9 +341,7 @@ def _find_lines(
     scan.compile()  # refuse a wrong pattern before anything is walked
     conditions = request.conditions or ()
     fits = compile_conditions(conditions)
-    is_named = project == ALL or any(one.field == "repo" for one in conditions)
-    projects = projects_asked(workspace, project, conditions) if is_named else []
-    projects = projects or [find_project(workspace, project)]
+    projects = projects_to_read(workspace, project, conditions)
     hits: list[Hit] = []
     room = _MOST_LINE_CHARS
     is_capped = False

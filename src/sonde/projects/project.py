@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from sonde.embedding.base import Embedder
-from sonde.errors import IndexCorrupt
-from sonde.indexing.sources import Identity, Tree, identify_files
+from sonde.errors import IndexCorrupt, ReadOnlyProject
+from sonde.indexing.sources import Following, Identity, MirrorSource, Tree, identify_files
 from sonde.paging.cursor import ResultSets
 from sonde.policy.reach import Reach
 from sonde.runtime.jobs import Jobs
@@ -47,6 +47,8 @@ class ProjectSettings:
     lazy_idle_s: float = 30.0
     check_interval_s: float = 24 * 3600.0
     watching: str = "auto"
+    read_only: bool = False
+    """Whether it was written from a shared index, so that neither it nor its files change."""
     warnings: tuple[str, ...] = ()
     chunk_folder: Path | None = None
     """Where chunk files that another program wrote may lie."""
@@ -56,28 +58,6 @@ class ProjectSettings:
     """Embeds queries for chunk files of another model."""
     shared_index: str = ""
     """The address of a shared index, from which a new one starts."""
-
-
-class Following(Protocol):
-    """What keeps a project's index current in the background; see `projects.follow`."""
-
-    def stop(self) -> None:
-        """End it; what is pending is written down."""
-
-    def is_alive(self) -> bool:
-        """Whether it still runs."""
-
-    def is_watched(self) -> bool:
-        """Whether this process or another keeps the index current."""
-
-    def is_current(self) -> bool:
-        """Whether every change reaches the index without a search looking for it."""
-
-    def describe(self) -> dict[str, object]:
-        """How the project is followed, for the status."""
-
-    def catch_up(self, timeout_s: float) -> None:
-        """Index what is pending, and wait for that at most this long."""
 
 
 class ProjectPart:
@@ -139,6 +119,11 @@ class Project:
     def tree(self) -> Tree:
         """Its files."""
         return self.settings.tree
+
+    def require_writable(self) -> None:
+        """Raise `ReadOnlyProject` for one that comes from a shared index."""
+        if self.settings.read_only:
+            raise ReadOnlyProject(self.key, name=self.root.name)
 
     def adopt(self, settings: ProjectSettings) -> None:
         """Go on under other settings."""
@@ -305,9 +290,12 @@ class Project:
 class Projects:
     """The open projects by root; each is opened on first use."""
 
-    def __init__(self, open_project: Callable[[Path], Project]) -> None:
-        self._open_project = open_project
+    def __init__(
+        self, open_project: Callable[[Path], Project], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._open_project, self._now = open_project, clock
         self._open: dict[Path, Project] = {}
+        self._used: dict[Path, float] = {}
         self._guard = threading.Lock()
         self._reach = Reach()
 
@@ -324,7 +312,12 @@ class Projects:
             project = self._open.get(root)
             if project is None:
                 project = self._open[root] = self._open_project(root)
+            self._used[root] = self._now()
             return project
+
+    def seconds_unused(self, root: Path) -> float:
+        """How long ago a project was last asked for; infinite if never."""
+        return self._now() - self._used.get(root, float("-inf"))
 
     def reload(self, root: Path) -> None:
         """Read the settings of one that is in use again."""
@@ -343,6 +336,7 @@ class Projects:
         """Close one, so that its settings are read again next time."""
         with self._guard:
             project = self._open.pop(root, None)
+            self._used.pop(root, None)
         if project:
             project.stop_following()
             project.close()
@@ -380,6 +374,8 @@ class Workspace:
     """Standing consent to index the project that a server is started in."""
     stays: bool
     """True in a server: background work may outlive the answer."""
+    mirrors: MirrorSource | None = None
+    """The projects of a shared index, where a server has no others."""
     seed_shared: Callable[[Project, Work], str] = lambda _project, _work: ""
     """Begins a new index with a shared one; returns a note. See `sonde.shared.seeding`."""
     editor: str = "none"
@@ -390,6 +386,8 @@ class Workspace:
 
     def close(self) -> None:
         """Stop background work and close every project."""
+        if self.mirrors:
+            self.mirrors.close()
         self.projects.stop_following()
         self.jobs.close()
         self.results.close()

@@ -21,7 +21,7 @@ from sonde.projects.deep_vectors import (
     model_mismatch_note,
     schedule_deep_embedding,
 )
-from sonde.projects.find import ALL, projects_asked, projects_in_scope, require_index
+from sonde.projects.find import ALL, note_missing, projects_asked, projects_in_scope, require_index
 from sonde.projects.freshness import find_stale_files, is_searchable
 from sonde.projects.lines import (
     LineScan,
@@ -172,11 +172,11 @@ def rank_everywhere(
     hits: list[Hit] = []
     notes: list[str] = []
     damage: list[str] = []
-    freshness = "complete"
     failed: CatalogError | None = None
     is_final = False
     request = request.read()
     projects = projects_asked(workspace, request.project, request.conditions)
+    freshness = note_missing(workspace, request.project) or "complete"
     if len(projects) == 1 and not is_searchable(projects[0]):
         return _rank_unindexed(workspace, projects[0], request, question, work)
     for project in projects:

@@ -77,6 +77,7 @@ def update_project(
     turns out to be corrupt is set aside and rebuilt. `existing` raises `IndexNotFound` for one
     that was deleted meanwhile; `hurried` skips what an answer need not wait for.
     """
+    project.require_writable()
     if diff is not None:
         paths = diff.paths
     with project.lock.held(work):
@@ -113,13 +114,12 @@ def _update(
         # chunked in another way than now: unchanged files must be chunked again as well
         force = force or metadata.recipe != ""
         metadata = replace(metadata, recipe=recipe)
-    note, begin = "", partial(workspace.seed_shared, project, work)
+    note, seed = "", partial(workspace.seed_shared, project, work)
     if metadata.last_full_index is None:
         name, admits = project.settings.store_name, workspace.reach.admits
         note = seed_index(
-            project.folder, project.tree, work, store=name, recipe=recipe, admits=admits,
-            begin=begin,
-        )  # fmt: skip
+            project.folder, project.tree, work, store=name, recipe=recipe, admits=admits, begin=seed
+        )
     stores = project.stores()
     if diff is None or force or diff.generation != generation_of(stores):
         # none was made, or the index was written to since
@@ -150,8 +150,7 @@ def _update(
 def update_changed(workspace: Workspace, project: Project, paths: set[str], work: Work) -> None:
     """Index these paths if they differ; most events lead to no change, and to no lock."""
     everything = EVERYTHING in paths
-    diff = compare_project(project, work, None if everything else paths)
-    changes = diff.names()
+    changes = (diff := compare_project(project, work, None if everything else paths)).names()
     if len(changes) > _JOB_THRESHOLD_FILES or (
         everything and not _is_recorded(project, diff.omitted.counts)
     ):
@@ -167,9 +166,8 @@ def update_changed(workspace: Workspace, project: Project, paths: set[str], work
 def schedule_compaction(workspace: Workspace, project: Project) -> None:
     """Free the space of replaced rows, in a server in the background."""
     if workspace.stays:
-        workspace.jobs.submit(
-            f"tidy:{project.key}", "tidy", lambda work: compact_project(project, work)
-        )
+        run = partial(compact_project, project)
+        workspace.jobs.submit(f"tidy:{project.key}", "tidy", run)
     else:
         compact_project(project, Work())
 
@@ -241,13 +239,13 @@ def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[Non
         with suppress(SondeError), project.lock.held(wait_s=_SET_ASIDE_S):
             _set_aside(project)
         if workspace.stays:
-            index_job(workspace, project)
+            if not project.settings.read_only:  # else it is written again when next used
+                index_job(workspace, project)
             raise
         raise IndexCorrupt(
-            str(error).removeprefix(f"{error.code}: "),
-            user_message="The search index is corrupted.",
+            str(error).removeprefix(f"{error.code}: "), user_message="The index is corrupted.",
             next_action="Run `sonde index` to rebuild it; no file of the project is lost.",
-        ) from error
+        ) from error  # fmt: skip
 
 
 def follow_project(workspace: Workspace, project: Project) -> None:
@@ -273,6 +271,8 @@ def refresh(
     `look`, every file is looked at even if that was done moments ago.
     """
     project.note_search()
+    if project.settings.read_only:
+        return "complete" + describe_deep_vectors(workspace, project)
     if follow:
         follow_project(workspace, project)
     following, strategy = project.following, project.settings.strategy

@@ -20,7 +20,7 @@ from sonde.text.globs import compile_glob, compose
 from sonde.text.languages import find_language, language_of
 from sonde.types import Kind
 
-Field = Literal["lang", "file", "repo", "kind", "sym", "text", "regex", "word"]
+Field = Literal["lang", "file", "repo", "branch", "kind", "sym", "text", "regex", "word"]
 """What a condition is about; the last three have no name: `"exact"`, `/regex/`, `-word`."""
 FileKind = Literal["code", "docs", "config", "test", "notes"]
 FILE_KINDS: tuple[FileKind, ...] = get_args(FileKind)
@@ -28,6 +28,7 @@ FIELDS = {
     "lang": "files in a language",
     "file": "files in a folder, by a glob or a part of their path",
     "repo": "one project",
+    "branch": "a branch, on a server of a shared index",
     "kind": "code, docs, config, test or notes",
     "sym": "definitions with this in their name",
 }
@@ -158,6 +159,7 @@ def _read_field(token: re.Match[str]) -> QueryCondition | None:
         "lang": _LANGUAGE.fullmatch(value),
         "file": not value.startswith("//"),
         "repo": not value.startswith("//"),
+        "branch": not value.startswith("//"),
         "kind": value.lower() in FILE_KINDS or value.lower() == "tests",
         "sym": _SYMBOL.fullmatch(value),
     }
@@ -253,16 +255,27 @@ def fits_symbol(conditions: Sequence[QueryCondition], names: Sequence[str]) -> b
 
 
 def fits_project(conditions: Sequence[QueryCondition], root: str) -> bool:
-    """Whether a project is one of those asked for: by its name, or by the end of its path."""
-    wanted = [one for one in conditions if one.field == "repo"]
+    """Whether a project is one of those asked for: by its name, or by the end of its path.
+
+    The branch of a project from a shared index stands behind its name, as in `web@main`.
+    """
     path = f"/{root.strip('/').lower()}"
+    plain, _, branch = path.rpartition("@")
 
     def is_named(one: QueryCondition) -> bool:
-        return path.endswith(f"/{one.value.strip('/').lower()}")
+        value = one.value.strip("/").lower()
+        if one.field == "branch":
+            return branch == value.replace("/", "~").replace("@", "^")
+        return path.endswith(f"/{value}") or plain.endswith(f"/{value}")
 
-    chosen = [one for one in wanted if not one.negated]
-    left_out = any(is_named(one) for one in wanted if one.negated)
-    return not left_out and (not chosen or any(map(is_named, chosen)))
+    for field in ("repo", "branch"):
+        wanted = [one for one in conditions if one.field == field]
+        chosen = [one for one in wanted if not one.negated]
+        if any(is_named(one) for one in wanted if one.negated):
+            return False
+        if chosen and not any(map(is_named, chosen)):
+            return False
+    return True
 
 
 # --- completion ---

@@ -57,6 +57,7 @@ class Settings:
     auto_index: bool = False
     daemon: Daemon = "auto"
     daemon_idle: int = 300  # in seconds
+    agent_notes: bool = False
     editor: str = "vscode"
     log_level: LogLevel = "warning"
     host: str = "127.0.0.1"
@@ -67,6 +68,13 @@ class Settings:
     rate_limit: int = 200  # requests a second
     tool_limits: tuple[str, ...] = ()
     """`name=COUNT/UNIT`, per user."""
+    serve_from: str = ""
+    cache_folder: str = "~/.cache/sonde"
+    cache_size: int = 20  # in GB
+    refs_interval: int = 30  # in seconds
+    access_file: str = ""
+    audit_log: str = ""
+    signing_key: str = field(default="", repr=False)
     jwt_keys: str = ""
     jwt_issuer: str = ""
     jwt_audience: str = "sonde"
@@ -253,6 +261,9 @@ RULES: dict[str, Rule] = {
         "own config.json. Default: 'auto'."),
     "daemon_idle": _number("daemonIdle",
         "Seconds after the last connection at which the background process ends. Default: 300."),
+    "agent_notes": _flag("agentNotes",
+        "If true, agents may add notes (the tool notes_add is listed); a user of a server agrees "
+        "on the knowledge page first. Default: false."),
     "editor": _text("editor", "an editor, 'none', or an address with {path}",
         r"vscode|cursor|jetbrains|zed|none|[a-z][a-z0-9+.-]{1,30}:[^\s{}]*(\{(path|line)\}[^\s{}]*){1,2}",
         "Editor that the page of a file opens: 'vscode', 'cursor', 'jetbrains', 'zed', 'none', or "
@@ -279,6 +290,24 @@ RULES: dict[str, Rule] = {
         "that is not named. Default: no limits.",
         "an array of limits such as 'knowledge_search=30/m'",
         r"(\*|[\w.-]{1,64})=[1-9][0-9]{0,6}/[smh]"),
+    "serve_from": _text("serveFrom", "a folder or an s3, gs or az address", _PATH,
+        "Shared index whose repositories `sonde serve` answers for, instead of this machine's."),
+    "cache_folder": _text("cacheFolder", "the path of a folder", _PATH,
+        "Where `sonde serve --from` keeps repositories; one server uses it at a time. "
+        "Default: '~/.cache/sonde'."),
+    "cache_size": _number("cacheSize",
+        "Size of that cache, in GB; the least recently used go first, unless they were used in the "
+        "last 10 minutes. Default: 20.", 0, 1_000_000),
+    "refs_interval": _number("refsInterval",
+        "Seconds between two looks for new commits in the shared index. Default: 30.", 1, 86_400),
+    "access_file": _text("accessFile", "the path of a file", _PATH,
+        "TOML file that says which repositories users and groups see, and by which provider they "
+        "sign in. Without it, only the operator sees any repository of a shared index."),
+    "audit_log": _text("auditLog", "the path of a file", _PATH,
+        "File to which `sonde serve` writes who called what, as JSON lines. Default: none."),
+    "signing_key": _text("signingKey", "a secret of at least 32 characters", r"(\S{32,500})?",
+        "Secret that several servers share, so that sessions and cursors of one are valid on all. "
+        "Better set in the environment. Default: a key of each installation."),
     "jwt_keys": _text("jwtKeys", "the path of a file", _PATH,
         "JWKS file with the keys of the issuer of tokens (JWT, RS256 or HS256) for `sonde serve`; "
         "`sub` is the user."),

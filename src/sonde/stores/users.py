@@ -1,17 +1,21 @@
-"""Credentials of an installation: the access keys of users (as digests), and its signing key."""
+"""Users of an installation: their access keys (as digests), what they were given and which
+repositories they see; and the signing key."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,16 +23,18 @@ from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.runtime.private import make_folder
 from sonde.runtime.system import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
-from sonde.types import LOCAL
+from sonde.types import LOCAL, Json
 
-Gift = Literal["fileRoots", "projects", "knowledge"]
+Gift = Literal["fileRoots", "projects", "knowledge", "collections", "agentNotes"]
 """What an operator gives: folders to index, scan and read, projects to search and read, and
-collections of knowledge, each by the name of the user whose it is."""
-USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+collections of knowledge to read, or to fill as well, each by the name of the user whose it is. Only
+`agentNotes` is the user's own word: whether agents may add notes."""
+USER_NAME = re.compile(r"[a-z0-9][a-z0-9._+@-]{0,63}")
 EVERYONE = "all"
 """In place of a user: whatever is given to it is given to every user."""
-_FORMAT = 3  # of the file of keys; since 2 it says what users were given, since 3 knowledge too
+_FORMAT = 4  # of the file of keys; since 2 it says what users were given, since 4 what they fill
 _POLL_S = 0.02  # another process holds the lock for a few milliseconds
+log = logging.getLogger(__name__)
 _SIGNING_KEY_BYTES = 32  # as many as the digest of HMAC-SHA256
 
 
@@ -240,3 +246,75 @@ def _read_key(path: Path) -> bytes:
     except OSError:
         return b""
     return key if len(key) == _SIGNING_KEY_BYTES else b""
+
+
+_Rules = Mapping[str, Mapping[str, list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """An OpenID Connect provider, and what its tokens say."""
+
+    issuer: str = ""
+    client: str = ""
+    secret_variable: str = ""
+    """The environment variable that holds the client's secret; empty for a public client."""
+    user_claim: str = "email"
+    groups_claim: str = ""
+
+
+class RepositoryAccess:
+    """The rules in one file (docs/operating.md), which is read again whenever it changes; without
+    one, nobody is let in but the operator."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._rules: _Rules = {}
+        self.provider: ProviderSettings | None = None
+        """By which people sign in; read once."""
+        self._refresh()
+
+    def allows(self, user: str, groups: Collection[str], repository: str) -> bool:
+        """Whether a user, or a member of these groups, may see a repository."""
+        self._refresh()
+        users, teams = self._rules.get("users", {}), self._rules.get("groups", {})
+        patterns = [*self._rules.get("all", {}).get("", ()), *users.get(user.lower(), ())]
+        patterns += [pattern for group in groups for pattern in teams.get(group.lower(), ())]
+        return any(fnmatchcase(repository.lower(), pattern.lower()) for pattern in patterns)
+
+    def _refresh(self) -> None:
+        """Read the file if it changed; rules that cannot be read replace none."""
+        if self._path is None:
+            return
+        try:
+            facts = self._path.stat()
+            stamp = (facts.st_mtime_ns, facts.st_ino)
+            if stamp != self._stamp:
+                known = tomllib.loads(self._path.read_text("utf-8"))
+                if "provider" in known:
+                    self.provider = ProviderSettings(**known.pop("provider"))
+                self._rules, self._stamp = _read_rules(known), stamp
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            if self._stamp is None:
+                raise InvalidRequest(
+                    f"{self._path}: {error}",
+                    user_message="The access file '{path}' cannot be used: {why}",
+                    next_action="Write `all`, `[users]` and `[groups]` with lists of repositories.",
+                    path=str(self._path),
+                    why=str(error),
+                ) from error
+            log.warning("the rules of %s stay as they were: %s", self._path, error)
+
+
+def _read_rules(known: Json) -> _Rules:
+    tables = {"all": {"": known.pop("all", [])}, "users": known.pop("users", {}),
+              "groups": known.pop("groups", {})}  # fmt: skip
+    if known:
+        raise ValueError(f"unknown: {', '.join(sorted(known))}")
+    rules = {name: {str(who).lower(): each for who, each in table.items()}
+             for name, table in tables.items()}  # fmt: skip
+    for each in (each for table in rules.values() for each in table.values()):
+        if not isinstance(each, list) or not all(isinstance(text, str) for text in each):
+            raise ValueError('repositories are listed as ["name", "name-*"]')
+    return rules

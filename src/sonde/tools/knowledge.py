@@ -8,8 +8,11 @@ from functools import partial
 from typing import Annotated, Any, NotRequired, TypedDict, get_type_hints
 
 from sonde.app import App
+from sonde.errors import PermissionDenied
 from sonde.knowledge import service
+from sonde.knowledge.editing import add_entry
 from sonde.knowledge.library import KnowledgeSession
+from sonde.knowledge.ranking import make_uri
 from sonde.knowledge.retrieval import Mode, Order
 from sonde.knowledge.transcripts import Segments, TranscriptFormat
 from sonde.runtime.work import Work
@@ -218,6 +221,32 @@ def chats_get(
     return know.show_content(found, work.caller)
 
 
+class AddAnswer(TypedDict):
+    """What notes_add answers."""
+
+    uri: str
+
+
+def notes_add(
+    app: App,
+    title: Annotated[str, Param("Its title", min_length=1, max_length=500)],
+    text: Annotated[str, Param("Markdown", min_length=1, max_length=200_000)],
+    tags: Annotated[tuple[str, ...], Param("Words to find it by")] = (),
+    *,
+    work: Work,
+) -> AddAnswer:
+    """Keep a new note, if the user lets agents do so."""
+    if not (work.caller.is_person or app.lets_agents_write(work.caller.user)):
+        raise PermissionDenied(
+            f"agents of {work.caller.user} may not add notes",
+            user_message="Agents may not add notes here.",
+            next_action="The user allows it: `agentNotes` in the settings of sonde, and on a "
+            "server also the knowledge page.",
+        )
+    entry = add_entry(app.knowledge, "notes", title, text, tags, work=work)
+    return {"uri": make_uri("notes", entry.id)}
+
+
 class TypesAnswer(TypedDict):
     """Kinds of media."""
 
@@ -309,6 +338,14 @@ TOOLS = (
     _declare(characters_get, "Get a character", "Read one character with all fields."),
     _declare(prompts_search, "Search prompts", "Search saved prompts."),
     _declare(prompts_get, "Get a prompt", "Read one prompt by id or name, all fields."),
+    _declare(
+        notes_add,
+        "Add a note",
+        "Keep a new note in the user's knowledge. Look for one with notes_search first.",
+        read_only=False,
+        idempotent=False,
+        listed=False,
+    ),
 )
 
 ROUTES = (

@@ -18,6 +18,7 @@ from sonde.errors import InvalidRequest
 from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.stores.users import USER_NAME, Users
 from sonde.types import LOCAL, Json
+from sonde.web.oidc import SESSION_PREFIX, Person, Provider
 
 if TYPE_CHECKING:
     from jwt import PyJWKSet
@@ -39,6 +40,11 @@ class Tokens:
     def find_user(self, token: str) -> str | None:
         """The user of a token; the time it takes reveals nothing about other tokens."""
         return self._users.get(_digest(token))
+
+    def identify(self, token: str) -> Person | None:
+        """The user of a token, with the groups that a provider says."""
+        user = self.find_user(token)
+        return Person(user) if user is not None else None
 
 
 def load_tokens(token: str | None, path: Path | None) -> Tokens:
@@ -114,6 +120,8 @@ class BrowserSessions:
 
     def find_token(self, name: str) -> str:
         """The token that a session stands for; empty if there is none."""
+        if name.startswith(SESSION_PREFIX):
+            return name  # it is one itself, valid on several servers
         with self._lock:
             token, expires = self._tokens.get(name, ("", 0.0))
             if self._clock() >= expires:
@@ -170,8 +178,11 @@ class Keyring(Tokens):
         users: Users,
         issuer: Issuer | None = None,
         signing_key: bytes | None = None,
+        provider: Provider | None = None,
     ) -> None:
         super().__init__()
+        self.provider = provider
+        """By which people sign in, besides keys."""
         self.signing_key = signing_key
         """Of the installation, whose own key is then valid too; None where others can connect."""
         self._tokens = tokens
@@ -182,7 +193,7 @@ class Keyring(Tokens):
             self._load(issuer)  # an unreadable key set is an error at start-up
 
     def __bool__(self) -> bool:
-        return bool(self._tokens or self._issuer or self._keys)
+        return bool(self._tokens or self._issuer or self._keys or self.provider)
 
     def find_user(self, token: str) -> str | None:
         """The user of a token, or None."""
@@ -192,6 +203,17 @@ class Keyring(Tokens):
         if user is None and self._issuer and token.count(".") == 2:
             user = self._read_signed(self._issuer, token)
         return user
+
+    def identify(self, token: str) -> Person | None:
+        """The user of a token of any source, with the groups that the provider says."""
+        found = super().identify(token)
+        if found is None and self.provider:
+            is_session = token.startswith(SESSION_PREFIX)
+            read = self.provider.read_session if is_session else self.provider.read_token
+            found = read(token) if token.count(".") == 2 else None
+        if found and found.since and self._keys.is_shut_out(found.user, found.since * 1000):
+            return None
+        return found
 
     @property
     def own_key(self) -> str:

@@ -24,7 +24,8 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sonde.errors import InvalidRequest, NoSuchAddress
-from sonde.mcp.calls import Calls, Closable, LazyApp
+from sonde.indexing.sources import MirrorsState
+from sonde.mcp.calls import Calls, Closable, LazyApp, Record
 from sonde.mcp.http import McpOverHttp, McpOverSocket
 from sonde.mcp.listing import Listing
 from sonde.mcp.server import begin_soon, build_server
@@ -85,13 +86,14 @@ def build_application(
     pages: Sequence[Pages] = (),
     begin: Callable[[Closable], None] | None = None,
     extend: Callable[[Server[Any]], None] = lambda _server: None,
+    record: Record | None = None,
 ) -> Application:
     """Build the server; `open_app` runs when something first needs the app.
 
     `begin(app)` is called soon after the start, to begin background work; `extend` may add
-    handlers to the MCP server.
+    handlers to the MCP server; `record` runs every call and may write it down.
     """
-    parts = Parts(LazyApp(open_app), Calls(), Metrics(), access)
+    parts = Parts(LazyApp(open_app), Calls(record), Metrics(), access)
     server = build_server(listing, parts.app, parts.calls, observe=parts.metrics.note_call)
     extend(server)
 
@@ -120,9 +122,17 @@ def build_application(
     async def show_health(_request: Request) -> Response:
         return JSONResponse({"status": "ok", "name": "sonde", "version": __version__})
 
+    async def show_readiness(_request: Request) -> Response:
+        state = find_mirrors_state(parts.app)
+        ready = state.is_reached if state else parts.app.peek() is not None or begin is None
+        status = "ending" if parts.ending.is_set() else "ready" if ready else "starting"
+        return JSONResponse({"status": status}, 200 if status == "ready" else 503)
+
     async def show_metrics(_request: Request) -> Response:
+        state = find_mirrors_state(parts.app)
         return PlainTextResponse(
-            parts.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8"
+            parts.metrics.render(state.as_metrics() if state else {}),
+            media_type="text/plain; version=0.0.4; charset=utf-8",
         )
 
     async def show_openapi(_request: Request) -> Response:
@@ -134,6 +144,7 @@ def build_application(
             HttpRoute("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
             WebSocketRoute("/mcp/ws", McpOverSocket(server)),
             HttpRoute("/healthz", show_health),
+            HttpRoute("/readyz", show_readiness),
             HttpRoute("/metrics", show_metrics),
             HttpRoute("/api/openapi.json", show_openapi),
             *(route for route in added if isinstance(route, StreamRoute)),
@@ -152,6 +163,12 @@ def build_application(
     )
     starlette.router.redirect_slashes = False
     return Application(Meter(Guard(starlette, access), parts.metrics), parts.ending)
+
+
+def find_mirrors_state(app: LazyApp) -> MirrorsState | None:
+    """The state of a server of a shared index, once its app is open."""
+    mirrors = getattr(getattr(app.peek(), "workspace", None), "mirrors", None)
+    return mirrors.describe() if mirrors else None
 
 
 async def _cancel_after_grace(parts: Parts) -> None:

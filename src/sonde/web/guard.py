@@ -28,7 +28,9 @@ from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.listing import Buckets
 from sonde.types import LOCAL, Caller
 from sonde.web.accounts import BrowserSessions, Tokens
+from sonde.web.oidc import Person
 from sonde.web.pages.html import is_person, refuse_request
+from sonde.web.patience import MAX_UPLOAD_BYTES, UPLOADS
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Limit of a request's body and of a WebSocket message; far more than any call needs."""
@@ -38,8 +40,18 @@ WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST = 0.5, 10
 """Wrong tokens per address: enough for typing errors, far too few for guessing."""
 LOGIN = "/login"
 LOGOUT = "/logout"
+PROVIDER_PATHS = (f"{LOGIN}/provider", f"{LOGIN}/back")
+"""Where a browser leaves for the provider that signs people in, and comes back."""
 OPEN_PATHS = frozenset(
-    {"/healthz", LOGIN, "/static/tokens.css", "/static/page.css", "/static/icon.svg"}
+    {
+        "/healthz",
+        "/readyz",
+        LOGIN,
+        *PROVIDER_PATHS,
+        "/static/tokens.css",
+        "/static/page.css",
+        "/static/icon.svg",
+    }
 )
 """Served without a token: they hold no data of any user."""
 
@@ -102,7 +114,11 @@ class Guard:
         try:
             scope[SCOPE_CALLER] = self._admit(scope, Headers(scope=scope))
             if scope["type"] == "http":
-                receive = await _read_body(Headers(scope=scope), receive)
+                sent = Headers(scope=scope)
+                if scope["path"] in UPLOADS and scope["method"] == "POST":
+                    receive = _limit_body(sent, receive)
+                else:
+                    receive = await _read_body(sent, receive)
         except errors.SondeError as error:
             nameless = isinstance(error, errors.TokenRequired)
             if nameless and is_person(scope) and scope["method"] == "GET":
@@ -136,12 +152,13 @@ class Guard:
                 f"path {path!r}", user_message="The path is not a plain path."
             )
         self._check_origin(headers, host, scope)
-        user, is_person = self._find_user(scope, headers, host)
+        identity, is_person = self._find_user(scope, headers, host)
+        user, groups = identity.user, identity.groups
         self._take(user, scope)
         scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
         base = self._access.public_url.rstrip("/") or f"{scheme}://{host}"
         config = _read_config(scope)
-        return Caller(user=user, base_url=base, is_person=is_person, config=config)
+        return Caller(user=user, base_url=base, is_person=is_person, groups=groups, config=config)
 
     def _take(self, user: str, scope: Scope) -> None:
         who = _name_caller(user, scope)
@@ -182,21 +199,21 @@ class Guard:
             if not followed or headers.get("sec-fetch-dest") != "document":
                 raise errors.ForeignOrigin("Sec-Fetch-Site names another site")
 
-    def _find_user(self, scope: Scope, headers: Headers, host: str) -> tuple[str, bool]:
+    def _find_user(self, scope: Scope, headers: Headers, host: str) -> tuple[Person, bool]:
         """The user of a request, and whether a browser that signed in has sent it."""
         tokens = self._access.tokens
         if tokens is None:
-            return LOCAL, False
+            return Person(LOCAL), False
         address = _address_of(scope)
         if _is_login(scope) and (wait := self._failures.wait_for(address)):
             raise errors.TooManyRequests(f"wrong tokens from {address}", seconds=wait)
         token = _read_token(headers)
         kept = "" if token else self._access.browsers.find_token(read_cookie(headers, host))
-        user = tokens.find_user(token or kept) if token or kept else None
-        if user is not None:
-            return user, bool(kept)
+        identity = tokens.identify(token or kept) if token or kept else None
+        if identity is not None:
+            return identity, bool(kept)
         if scope["path"] in OPEN_PATHS:
-            return _ANONYMOUS, False
+            return Person(_ANONYMOUS), False
         self._take(_ANONYMOUS, scope)
         wait = self._failures.take(address) if token else 0
         if wait:
@@ -280,6 +297,24 @@ async def _read_body(headers: Headers, receive: Receive) -> Receive:
                 return replay
     problem = f"The body did not come within {BODY_TIMEOUT_S:.0f} s."
     raise errors.InvalidRequest("timeout", user_message=problem)
+
+
+def _limit_body(headers: Headers, receive: Receive) -> Receive:
+    """A `receive` that refuses a body which is larger than an upload may be."""
+    declared = headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared) > MAX_UPLOAD_BYTES:
+        raise errors.BodyTooLarge(f"Content-Length: {declared[:40]}", most=MAX_UPLOAD_BYTES)
+    size = 0
+
+    async def count() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > MAX_UPLOAD_BYTES:
+            raise errors.BodyTooLarge(f"more than {MAX_UPLOAD_BYTES} bytes", most=MAX_UPLOAD_BYTES)
+        return message
+
+    return count
 
 
 async def _refuse(error: errors.SondeError, scope: Scope, receive: Receive, send: Send) -> None:

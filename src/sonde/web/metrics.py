@@ -1,15 +1,27 @@
-"""Metrics of the server, in the text format of Prometheus."""
+"""What the server did: metrics in the text format of Prometheus, and the audit log."""
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sonde.indexing.sources import identify_files
+from sonde.mcp.calls import Call
+from sonde.stores.files import translate_os_errors
+from sonde.text.formats import show_time
+from sonde.types import Caller
 from sonde.version import __version__
+
+log = logging.getLogger(__name__)
 
 _BOUNDS_S = (0.01, 0.05, 0.25, 1.0, 5.0)
 """Upper bounds of the histograms: from a lookup to a call that waits for indexing."""
@@ -45,10 +57,11 @@ class Metrics:
         self.add("tool_calls_total", 1, tool=tool, outcome=outcome)
         self.time("tool_call", seconds, tool=tool)
 
-    def render(self) -> str:
-        """All metrics in Prometheus' text format."""
+    def render(self, state: Mapping[str, float] | None = None) -> str:
+        """All metrics, and numbers of the moment, in Prometheus' text format."""
         with self._lock:
-            rows = sorted(self._counts.items(), key=_order)
+            now = {(name, ()): value for name, value in (state or {}).items()}
+            rows = sorted([*self._counts.items(), *now.items()], key=_order)
         return "".join(f"{line}\n" for line in self._lines(rows))
 
     def _lines(self, rows: list[tuple[_Series, float]]) -> Iterator[str]:
@@ -63,7 +76,7 @@ class Metrics:
                 shown = family
                 yield f"# TYPE sonde_{family} {kind}"
             text = ",".join(f'{key}="{label.translate(_ESCAPES)}"' for key, label in labels)
-            yield f"sonde_{name}{{{text}}} {value:g}"
+            yield f"sonde_{name}{{{text}}} {value:.15g}"
 
 
 class Meter:
@@ -109,4 +122,60 @@ def _read_kind(name: str) -> tuple[str, str]:
     for ending in ("_sum", "_count", "_bucket"):
         if name.endswith(f"_seconds{ending}"):
             return name.removesuffix(ending), "histogram"
-    return name, "gauge" if name.endswith("_open") else "counter"
+    return name, "counter" if name.endswith("_total") else "gauge"
+
+
+_LONGEST = 500  # characters of an argument: enough to see what was searched
+_LEFT_OUT = frozenset({"confirm", "cursor", "text", "token"})  # of no use here, or secret
+
+
+class AuditLog:
+    """Appends to a file; one that was renamed meanwhile (logrotate) is opened again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._guard = path, threading.Lock()
+        with translate_os_errors(path):
+            self._file = self._open()
+
+    def _open(self) -> int:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.fchmod(descriptor, 0o600)
+        return descriptor
+
+    async def record(self, run: Callable[[], Awaitable[Any]], caller: Caller, what: Call) -> Any:
+        """Run a call, and write who made it and what came of it."""
+        began, outcome = time.perf_counter(), "ok"
+        try:
+            return await run()
+        except BaseException as error:
+            outcome = str(getattr(error, "code", type(error).__name__))
+            raise
+        finally:
+            self._write(caller, what, outcome, time.perf_counter() - began)
+
+    def _write(self, caller: Caller, what: Call, outcome: str, seconds: float) -> None:
+        """Write one call; a disk that is full is logged and costs no answer."""
+        call, arguments = what
+        texts = {
+            name: value if isinstance(value, str) else json.dumps(value, default=str)
+            for name, value in arguments.items()
+            if value and name not in _LEFT_OUT
+        }
+        row = {
+            "time": show_time(int(time.time() * 1000)), "user": caller.user, "call": call,
+            "arguments": {name: text[:_LONGEST] for name, text in texts.items()},
+            "outcome": outcome, "ms": round(seconds * 1000),
+        }  # fmt: skip
+        line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        with self._guard:
+            try:
+                if identify_files([self._path])[self._path] != self._name():
+                    os.close(self._file)
+                    self._file = self._open()
+                os.write(self._file, line)
+            except OSError:
+                log.exception("the audit log cannot be written")
+
+    def _name(self) -> tuple[int, int]:
+        facts = os.fstat(self._file)
+        return facts.st_dev, facts.st_ino

@@ -9,14 +9,19 @@ from typing import Any, NamedTuple
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+UPLOADS = ("/knowledge/files", "/api/knowledge/files")
+"""Where files are sent to: the body is larger there, and is not held in memory."""
+MAX_UPLOAD_BYTES = 257 << 20  # 256 MiB, the largest file that is imported, and what is around it
 _REFUSAL = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class TimeLimits(NamedTuple):
-    """Seconds for the head of a request, and for its body: 4 MiB at 0.6 Mbit/s."""
+    """Seconds for the head of a request, and for its body: 4 MiB at 0.6 Mbit/s, and an upload of
+    257 MiB at 3.6 Mbit/s."""
 
     head_s: float = 10.0
     body_s: float = 60.0
+    upload_s: float = 600.0
 
 
 class PatientProtocol(H11Protocol):
@@ -25,6 +30,7 @@ class PatientProtocol(H11Protocol):
     def __init__(self, *args: Any, limits: TimeLimits, **options: Any) -> None:
         super().__init__(*args, **options)
         self._limits = {h11.IDLE: limits.head_s, h11.SEND_BODY: limits.body_s}
+        self._upload_s = limits.upload_s
         self._awaited: object = None  # the state of the client whose end is awaited
         self._timer: asyncio.TimerHandle | None = None
 
@@ -47,7 +53,9 @@ class PatientProtocol(H11Protocol):
         if state is not self._awaited and self._timer is not None:
             self._timer.cancel()
         if state is not self._awaited and state in self._limits:
-            self._timer = self.loop.call_later(self._limits[state], self._expire)
+            uploads = state is h11.SEND_BODY and self.scope["path"] in UPLOADS
+            wait_s = self._upload_s if uploads else self._limits[state]
+            self._timer = self.loop.call_later(wait_s, self._expire)
         self._awaited = state
 
     def _expire(self) -> None:

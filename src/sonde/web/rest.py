@@ -166,7 +166,8 @@ class RouteEndpoint:
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
             try:
-                answer = await self._calls.run_work(run_verb, work)
+                what = (self._route.name, arguments)
+                answer = await self._calls.run_work(run_verb, work, what)
             except Exception as error:  # noqa: BLE001 - raised again outside, where no group wraps it
                 failure = error
             group.cancel_scope.cancel()
@@ -201,17 +202,36 @@ _REFUSAL = {
 }
 
 
+_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
+_FIELDS = {"file": _FILES, **{name: {"type": "string"} for name in ("source", "into", "restore")}}
+_FORM = {"type": "object", "properties": _FIELDS, "required": ["file"]}
+_UPLOAD: Json = {
+    "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}}
+}
+
+
 class DescribedRoute(HttpRoute):
     """A route that is not a verb and describes its own answers: media type -> meaning."""
 
-    def __init__(self, path: str, endpoint: Any, summary: str, answers: Mapping[str, str]) -> None:
-        super().__init__(path, endpoint)
+    def __init__(
+        self,
+        path: str,
+        endpoint: Any,
+        summary: str,
+        answers: Mapping[str, str],
+        *,
+        upload: bool = False,
+    ) -> None:
+        super().__init__(path, endpoint, methods=["POST"] if upload else ["GET"])
         self.summary = summary
         self.answers = answers
+        """Empty for an address that only pages use."""
+        self.upload = upload
+        """Whether files are sent to it, as a form."""
 
     def describe(self) -> Json:
         """Its part of the OpenAPI document."""
-        return {
+        return (_UPLOAD if self.upload else {}) | {
             "summary": self.summary,
             "parameters": [
                 {
@@ -223,7 +243,7 @@ class DescribedRoute(HttpRoute):
                 for name in self.param_convertors
             ],
             "responses": {
-                "200": {
+                "202" if self.upload else "200": {
                     "description": self.summary,
                     "content": {
                         kind: {"schema": {"description": about}}
@@ -255,8 +275,8 @@ def describe_routes(routes: Iterable[Route], added: Iterable[BaseRoute] = ()) ->
         if isinstance(one, StreamRoute):
             answers = one.describe()["responses"]["200"]["content"]
             paths[one.path]["get"]["responses"]["200"]["content"] |= answers
-        elif isinstance(one, DescribedRoute):
-            paths[one.path] = {"get": one.describe()}
+        elif isinstance(one, DescribedRoute) and one.answers:
+            paths[one.path] = {"post" if one.upload else "get": one.describe()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "sonde", "version": __version__},

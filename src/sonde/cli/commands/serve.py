@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
     from sonde.web.accounts import Issuer
+    from sonde.web.oidc import Provider
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +34,11 @@ def run_mcp(session: Session) -> int:
     from sonde.mcp.manifest import load_manifest
     from sonde.mcp.stdio import serve_stdio
 
-    settings, own = _read_settings(session)
+    settings, own = _read_settings(session, serve_from="")
     enhanced = own.enhanced_tool_descriptions
     early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
+    if own.agent_notes:
+        early = None  # one tool more than it has
     open_app = _open_later(session, settings)
     _check_embedding(own)
     if sys.stdin and sys.stdin.isatty():
@@ -51,30 +54,36 @@ def run_mcp(session: Session) -> int:
 def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
     from sonde.agents.machine import Machine, find_launch
+    from sonde.hosting import read_signing_key
     from sonde.mcp.server import end_if_busy
-    from sonde.stores.users import Users, load_signing_key
+    from sonde.stores.users import Users
     from sonde.web.accounts import Keyring, load_tokens, make_login_code
     from sonde.web.agent_setup import add_setup
     from sonde.web.application import build_application, check_access, serve_http
     from sonde.web.guard import Access
+    from sonde.web.metrics import AuditLog
     from sonde.web.pages.table import PAGES
 
-    options = ("host", "port", "token", "token_file", "public_url")
+    options = ("host", "port", "token", "token_file", "public_url", "serve_from", "cache_folder",
+               "cache_size", "access_file", "audit_log")  # fmt: skip
     given = {name: getattr(session.args, name) for name in options}
     base, settings = _read_settings(session, **given)
     _check_embedding(settings)
     file = Path(settings.token_file).expanduser() if settings.token_file else None
     users = Users(settings.home / "users.json")
     access = Access(settings.host, settings.port, public_url=settings.public_url)
-    key = load_signing_key(settings.home) if access.is_loopback else None
+    key = read_signing_key(settings) if access.is_loopback else None
     known = load_tokens(settings.token or None, file)
-    tokens = Keyring(known, users, _find_issuer(settings), key)
+    provider = _find_provider(session, settings)
+    tokens = Keyring(known, users, _find_issuer(settings), key, provider)
     access = replace(access, tokens=tokens, rate_limit=settings.rate_limit)
     check_access(access)
     open_app, listing = _open_later(session, base), _make_listing(settings)
     machine = Machine(Path.home(), session.environ)
     setup = add_setup(machine, find_launch(session.environ), settings.home / "backups")
-    app = build_application(open_app, listing, access, pages=(*PAGES, setup), begin=_begin)
+    record = AuditLog(Path(settings.audit_log).expanduser()).record if settings.audit_log else None
+    pages = (*PAGES, setup)
+    app = build_application(open_app, listing, access, pages=pages, begin=_begin, record=record)
 
     def announce(address: str) -> None:
         address = settings.public_url.rstrip("/") or address
@@ -118,6 +127,9 @@ def _begin(app: Closable) -> None:
     from sonde.projects.views import begin_chunk_files
 
     workspace = cast("App", app).workspace  # `_open_later` has built it
+    if workspace.mirrors:
+        workspace.mirrors.start()
+        return
     begin_following(workspace)
     begin_chunk_files(workspace)
 
@@ -145,6 +157,17 @@ def _find_issuer(settings: Settings) -> Issuer | None:
             next_action="Set SONDE_JWT_ISSUER to the `iss` claim of the tokens.",
         )
     return Issuer(Path(settings.jwt_keys).expanduser(), settings.jwt_issuer, settings.jwt_audience)
+
+
+def _find_provider(session: Session, settings: Settings) -> Provider | None:
+    from sonde.hosting import open_access, read_signing_key
+    from sonde.web.oidc import Provider
+
+    given = open_access(settings).provider
+    if given is None:
+        return None
+    secret = session.environ.get(given.secret_variable or "-", "")
+    return Provider(given, secret, read_signing_key(settings))
 
 
 def _read_settings(session: Session, **given: Any) -> tuple[Settings, Settings]:
@@ -176,6 +199,7 @@ def _make_listing(settings: Settings) -> Listing:
         enhanced=settings.enhanced_tool_descriptions,
         routes=ROUTES,
         tool_limits=settings.tool_limits,
+        offered=("notes_add",) if settings.agent_notes else (),
     )
     _ = listing.limits  # an unknown tool name is an error at start-up
     return listing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -10,9 +11,14 @@ from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls, render_table
 from sonde.errors import InvalidRequest
-from sonde.stores.users import Gift, Users, load_signing_key
+from sonde.stores.users import Gift, Users
 from sonde.text.formats import count_of, format_moment, show_time
 from sonde.types import LOCAL
+
+_LABELS: Mapping[str, str] = {
+    "fileRoots": "may use", "knowledge": "sees the knowledge of",
+    "collections": "adds to the knowledge of", "agentNotes": "lets agents add notes:",
+}  # fmt: skip
 
 
 def run_users(session: Session) -> int:
@@ -45,10 +51,11 @@ def run_users(session: Session) -> int:
 
 def _show_own_key(session: Session, users: Users, action: str) -> int:
     """Print the key of this installation, or a link that signs a browser in with it."""
+    from sonde.hosting import read_signing_key
     from sonde.web.accounts import make_login_code
 
     settings = session.settings
-    signing_key = load_signing_key(settings.home)
+    signing_key = read_signing_key(settings)
     if action == "key":
         key = users.make_own_key(signing_key)
         session.print_answer({"user": LOCAL, "key": key}, [key])
@@ -73,16 +80,19 @@ def _give(session: Session, users: Users, action: str, name: str) -> int:
         done = f"{shown} withdrawn from {name}" if ended else f"{name} was not given {shown}"
         session.print_done(row | {"withdrawn": ended}, done)
         return FOUND if ended else NOTHING
-    if knowledge and not _has_knowledge(session, knowledge):
+    if knowledge and action == "share" and not _has_knowledge(session, knowledge):
         raise InvalidRequest(
             f"users {action} {name} --knowledge {knowledge!r}",
             user_message="There is no knowledge of '{owner}' to share.",
             next_action=f"Run `sonde knowledge import FOLDER --user {knowledge}` first.",
             owner=knowledge,
         )
-    kind: Gift = "knowledge" if knowledge else "fileRoots" if action == "allow" else "projects"
+    fills = action == "allow"
+    kind: Gift = "fileRoots" if fills else "projects"
+    may = "index, scan and read what is below" if fills else "search and read"
+    if knowledge:
+        kind, may = ("collections", "read and add to") if fills else ("knowledge", may)
     users.give(kind, name, what)
-    may = "index, scan and read what is below" if kind == "fileRoots" else "search and read"
     session.print_done(row | {"given": kind}, f"{name} may {may} {shown}")
     return FOUND
 
@@ -119,7 +129,7 @@ def _list(session: Session, users: Users) -> int:
     given = {kind: users.list_all_given(kind) for kind in get_args(Gift)}
     for kind, holders in given.items():
         for user, places in holders.items():
-            label = {"fileRoots": "may use", "knowledge": "sees the knowledge of"}.get(kind, "sees")
+            label = _LABELS.get(kind, "sees")
             lines += [escape_controls(f"{user}  {label}  {place}") for place in places]
     shown = {k: {u: [*p] for u, p in each.items()} for k, each in given.items()}
     session.print_answer({"keys": rows, **shown}, lines)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from urllib.parse import parse_qs
 
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 
 from sonde.errors import ConfirmationRequired, FileLimitWarning, SondeError
+from sonde.mcp.calls import SCOPE_CALLER
 from sonde.tools.route import Content, Route
-from sonde.web.accounts import SESSION_AGE_S
+from sonde.web.accounts import SESSION_AGE_S, Keyring
 from sonde.web.application import Parts
-from sonde.web.guard import LOGIN, LOGOUT, name_cookie, read_cookie
-from sonde.web.pages.html import frame, refuse_person, tag
+from sonde.web.guard import LOGIN, LOGOUT, PROVIDER_PATHS, name_cookie, read_cookie
+from sonde.web.oidc import SESSION_S, STEP_S, Provider
+from sonde.web.pages.html import frame, link_to, refuse_person, tag
 from sonde.web.rest import RouteEndpoint
+
+_STEP_COOKIE = "sonde_sign_in"  # between leaving for the provider and coming back
 
 
 class PageEndpoint(RouteEndpoint):
@@ -99,6 +105,7 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
     """The page on which a person enters a token, or comes with the code of a printed link. The
     browser keeps the name of a session."""
     tokens, browsers = parts.access.tokens, parts.access.browsers
+    provider = tokens.provider if isinstance(tokens, Keyring) else None
 
     async def show(request: Request) -> Response:
         way = keep_here(request.query_params.get("next", "/"))
@@ -106,10 +113,10 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
             return RedirectResponse(way, 303)
         code = request.query_params.get("code")
         if code is None:
-            return _show_login(way)
+            return _show_login(way, provider=provider)
         session = browsers.redeem(code, tokens)
         if not session:
-            return _show_login(way, "This link was used or is too old.")
+            return _show_login(way, "This link was used or is too old.", provider)
         # no redirect: a browser that comes from elsewhere would not send the cookie along
         return keep_session(request, HTMLResponse(_lead_on(way)), session)
 
@@ -117,20 +124,12 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
         given = parse_qs((await request.body()).decode("utf-8", "replace"))
         token, way = given.get("token", [""])[0].strip(), keep_here(given.get("next", ["/"])[0])
         if tokens is None or tokens.find_user(token) is None:
-            return _show_login(way, "That is not a token of this server.")
+            return _show_login(way, "That is not a token of this server.", provider)
         return keep_session(request, RedirectResponse(way, 303), browsers.open(token))
 
     def keep_session(request: Request, response: Response, session: str) -> Response:
-        response.set_cookie(
-            name_cookie(request.headers["host"]),
-            session,
-            max_age=SESSION_AGE_S,
-            httponly=True,
-            samesite="strict",
-            secure=parts.access.public_url.startswith("https:"),
-        )
-        response.headers["cache-control"] = "no-store"
-        return response
+        name = name_cookie(request.headers["host"])
+        return _keep(parts, response, name, session, SESSION_AGE_S, strict=True)
 
     async def ask_out(request: Request) -> Response:
         del request
@@ -148,7 +147,52 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
         HttpRoute(LOGIN, take, methods=["POST"]),
         HttpRoute(LOGOUT, ask_out),
         HttpRoute(LOGOUT, leave, methods=["POST"]),
+        *(_add_provider(parts, provider) if provider else ()),
     ]
+
+
+def _keep(
+    parts: Parts, response: Response, name: str, text: str, age_s: int, *, strict: bool
+) -> Response:
+    """The response with a cookie."""
+    response.set_cookie(
+        name, text, max_age=age_s, httponly=True, samesite="strict" if strict else "lax",
+        secure=parts.access.public_url.startswith("https:"),
+    )  # fmt: skip
+    response.headers["cache-control"] = "no-store"
+    return response
+
+
+def _add_provider(parts: Parts, provider: Provider) -> Sequence[BaseRoute]:
+    """The addresses from which a browser leaves for the provider, and at which it comes back."""
+    leave_path, back_path = PROVIDER_PATHS
+
+    async def leave(request: Request) -> Response:
+        way = keep_here(request.query_params.get("next", "/"))
+        back = request.scope[SCOPE_CALLER].base_url + back_path
+        try:
+            address, step = await anyio.to_thread.run_sync(provider.begin, back, way)
+        except SondeError as error:
+            return _show_login(way, error.user_message, provider)
+        # lax: the browser comes back from another site
+        leading = RedirectResponse(address, 303)
+        return _keep(parts, leading, _STEP_COOKIE, step, STEP_S, strict=False)
+
+    async def come_back(request: Request) -> Response:
+        back = request.scope[SCOPE_CALLER].base_url + back_path
+        given, step = dict(request.query_params), request.cookies.get(_STEP_COOKIE, "")
+        finish = partial(provider.finish, given, step, back)
+        try:
+            session, way = await anyio.to_thread.run_sync(finish)
+        except SondeError as error:
+            return _show_login("/", error.user_message, provider)
+        # no redirect: a browser that comes from elsewhere would not send the cookie along
+        response = HTMLResponse(_lead_on(keep_here(way)))
+        response.delete_cookie(_STEP_COOKIE)
+        name = name_cookie(request.headers["host"])
+        return _keep(parts, response, name, session, SESSION_S, strict=True)
+
+    return [HttpRoute(leave_path, leave), HttpRoute(back_path, come_back)]
 
 
 def _show_logout() -> Content:
@@ -164,7 +208,7 @@ def _lead_on(way: str) -> str:
     return f"<!doctype html>{tag('title', 'sonde')}{leads}{tag('a', 'Go on', href=way)}"
 
 
-def _show_login(way: str, problem: str = "") -> Response:
+def _show_login(way: str, problem: str = "", provider: Provider | None = None) -> Response:
     token = tag("input", name="token", type="password", required=True, autofocus=True,
                 class_="field", autocomplete="current-password",
                 aria_invalid="true" if problem else None,
@@ -181,6 +225,11 @@ def _show_login(way: str, problem: str = "") -> Response:
         "On the machine of the server, sonde users link prints a link that signs you in. Otherwise "
         "this is the key you were given."
     )
-    page = frame("Token", "", tag("h1", "Who is there?"), form, tag("p", about, class_="faint"),
+    door = None
+    if provider:
+        link = link_to(PROVIDER_PATHS[0], next=way)
+        door = tag("p", tag("a", f"Sign in with {provider.name}", href=link, class_="button"))
+    page = frame("Token", "", tag("h1", "Who is there?"), door, form,
+                 tag("p", about, class_="faint"),
                  kind="login", menu=False)  # fmt: skip
     return HTMLResponse(page.body, 401 if problem else 200, {"cache-control": "no-store"})

@@ -338,13 +338,15 @@ def format_left(seconds: float) -> str:
 
 def _describe_outcome(job: Mapping[str, Any]) -> str:
     """What came of a job that has ended: why it failed, or how long it took."""
-    error = (job.get("error") or {}).get("userMessage")
-    began, ended = job.get("startedAt"), job.get("finishedAt")
+    error, began, ended = job.get("error") or {}, job.get("startedAt"), job.get("finishedAt")
     if error or not began or not ended:
-        return str(error or "")
-    took = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
-    seconds = took.total_seconds()
-    return f"took {format_seconds(seconds)}" if seconds >= 1 else "took less than a second"
+        return str(error.get("userMessage", ""))
+    seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    words = f"took {format_seconds(seconds) if seconds >= 1 else 'less than a second'}"
+    report = (job["kind"] == "import" and job.get("report")) or {}
+    done = {key: report.get(key) for key in ("added", "updated", "removed", "unchanged")}
+    done["skipped"] = sum(report.get("skipped", {}).values())
+    return ", ".join([f"{n:,} {name}" for name, n in done.items() if n] + [words])
 
 
 def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
@@ -387,10 +389,8 @@ def show_bars(rows: Sequence[tuple[object, float, str]]) -> Markup:
 
 def show_next(cursor: str | None, path: str, /, **kept: str | None) -> Markup | None:
     """The link to the next page, if there is one."""
-    if not cursor:
-        return None
     link = tag("a", "Next page", href=link_to(path, **kept, cursor=cursor), rel="next")
-    return tag("nav", link, class_="ways", aria_label="Pages")
+    return tag("nav", link, class_="ways", aria_label="Pages") if cursor else None
 
 
 def show_rows(heads: Sequence[Markup | None], rows: Sequence[Markup]) -> Markup:

@@ -13,10 +13,11 @@ from typing import Annotated, Literal
 from starlette.responses import Response
 
 from sonde.app import App
-from sonde.errors import EntryMissing
+from sonde.errors import EntryMissing, PermissionDenied
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.ranking import make_uri
 from sonde.knowledge.service import KnowledgeRequest, PageOptions, search_knowledge
+from sonde.knowledge.uploading import MAX_UPLOAD_FILES
 from sonde.policy.read import open_shown
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, Source
@@ -26,7 +27,7 @@ from sonde.tools.research import fetch
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.tools.shapes.know import show_ranked_page
-from sonde.types import Json
+from sonde.types import LOCAL, Json
 from sonde.web.pages import html
 from sonde.web.pages.html import (
     Markup,
@@ -37,6 +38,7 @@ from sonde.web.pages.html import (
     show_note,
     tag,
 )
+from sonde.web.patience import MAX_UPLOAD_BYTES, UPLOADS
 from sonde.web.viewer.rendering import DocumentPlace, render_markdown
 
 _SHOWN = 30  # entries of a page: a few screens
@@ -99,7 +101,7 @@ def show_knowledge(
     heads = {each: store.list_newest(each, _LISTED) for each in SOURCES}
     if not any(heads.values()):
         return frame("Knowledge", "/knowledge", tag("h1", "Knowledge"), _show_nothing(),
-                     kind="knowledge")  # fmt: skip
+                     _show_upload(app, work, is_open=True), kind="knowledge")  # fmt: skip
     chosen: tuple[Source, ...] = tuple(each for each in SOURCES if asked.source in ("", each))
     if asked.query:
         rows, total, after = _search(app, asked, chosen, offset, work)
@@ -126,6 +128,7 @@ def show_knowledge(
                     class_="ways", aria_label="Pages") if after else None,
                 aria_label="Entries"),
             class_="with-facets"),
+        _show_upload(app, work),
         kind="knowledge",
     )  # fmt: skip
 
@@ -251,9 +254,51 @@ def _show_facets(asked: KnowledgeForm, heads: Mapping[Source, Sequence[Entry]]) 
 def _show_nothing() -> Markup:
     return show_note(
         "No notes, documents or chats yet",
-        tag("p", "Import a folder: notes, PDFs, mails, exported chats, character cards, prompts."),
+        tag("p", "Add files below, or import a folder on the server's machine: notes, PDFs, mails, "
+                 "exported chats, character cards, prompts."),
         tag("pre", tag("code", "sonde knowledge import FOLDER")),
-    )
+    )  # fmt: skip
+
+
+def _show_upload(app: App, work: Work, *, is_open: bool = False) -> Markup:
+    """The form that sends files, and what the user lets agents do."""
+    user = work.caller.user
+    names = sorted({*app.knowledge.list_filled(user)} - {user})
+    choices = [tag("option", "your own", value=""),
+               [tag("option", each, value=each) for each in names]]  # fmt: skip
+    form = tag(
+        "form",
+        tag("label", "Files, or a zip of a folder ",
+            tag("input", type="file", name="file", multiple=True, required=True, class_="field")),
+        tag("label", "Into ", tag("select", choices, name="into", class_="field"))
+        if names else None,
+        tag("label", tag("input", type="checkbox", name="restore", value="1"),
+            " bring back what was deleted here"),
+        tag("button", "Add"),
+        tag("p", f"At most {MAX_UPLOAD_BYTES >> 20} MiB and {MAX_UPLOAD_FILES:,} files at a time. "
+                 "Sending a file again updates it.", class_="faint"),
+        method="post", action=UPLOADS[0], enctype="multipart/form-data", class_="sheet",
+    )  # fmt: skip
+    return tag("details", tag("summary", "Add files"), form, _show_consent(app, user),
+               class_="upload", open=is_open)  # fmt: skip
+
+
+def _show_consent(app: App, user: str) -> Markup | None:
+    """The button by which a user lets agents add notes, where the operator offers that."""
+    if user == LOCAL or not app.knowledge.agent_notes:
+        return None
+    lets = app.lets_agents_write(user)
+    words = "Agents may add notes." if lets else "Agents may not add notes."
+    name, lets_next = ("Do not let them", "") if lets else ("Let them", "yes")
+    return tag("div", tag("p", words), html.show_button("/knowledge/agents", name, lets=lets_next))
+
+
+def let_agents(app: App, lets: Text = "", *, work: Work) -> Response:
+    """Let agents add notes, or no longer; only a person who signed in can."""
+    if not work.caller.is_person:
+        raise PermissionDenied("a program", user_message="A person decides this, in a browser.")
+    app.let_agents_write(work.caller.user, lets=bool(lets))
+    return html.lead_to("/knowledge")
 
 
 def show_entry_page(

@@ -10,10 +10,11 @@ from starlette.responses import Response
 
 from sonde.app import App
 from sonde.errors import IndexNotFound, InvalidRequest
+from sonde.indexing.sources import MirrorsState
 from sonde.projects.find import find_project
 from sonde.projects.index import INDEX_QUESTION
 from sonde.runtime.work import Work
-from sonde.text.formats import count_of
+from sonde.text.formats import count_of, format_bytes, show_time
 from sonde.tools import index
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, Param
@@ -82,15 +83,36 @@ def show_projects(app: App, *, work: Work) -> Content:
         tag("button", "Index"),
         method="post", action="/projects", class_="inline",
     )  # fmt: skip
+    listed = tag("ul", cards, class_="cards") if cards else nothing
+    if mirrors := app.workspace.mirrors:
+        listed = _show_branches(mirrors.describe(app.workspace.reach.admits))
     return frame(
         "Projects",
         "/projects",
-        tag("div", tag("h1", "Projects"), form, class_="head split"),
-        tag("ul", cards, class_="cards") if cards else nothing,
+        tag("div", tag("h1", "Projects"), None if mirrors else form, class_="head split"),
+        listed,
         tag("h2", "Work"),
         html.show_jobs(jobs, reload=True),
         kind="projects",
     )
+
+
+def _show_branches(state: MirrorsState) -> Markup:
+    """The branches of a shared index: commit, when it was pushed, and whether it is here."""
+    heads = [tag("th", name, scope="col") for name in ("Branch", "Commit", "Pushed", "Here")]
+    rows = [
+        tag("tr",
+            tag("td", tag("a", one.name, href=link_to("/view", project=one.name))),
+            tag("td", tag("code", one.commit[:12])),
+            tag("td", html.show_age(show_time(one.pushed_ms))),
+            tag("td", format_bytes(one.bytes) if ready
+                else "being fetched" if one.is_default else "when it is used"))
+        for one, ready in state.mirrors
+    ]  # fmt: skip
+    cache = f"{format_bytes(state.cache_bytes)} of {format_bytes(state.most_bytes)} in the cache"
+    looked = f"looked up {state.seconds_since_poll:.0f} s ago" if state.is_reached else ""
+    facts = ", ".join(filter(None, (cache, looked, state.problem)))
+    return html.join([tag("p", facts, class_="summary"), html.show_rows(heads, rows)])
 
 
 def show_jobs_page(

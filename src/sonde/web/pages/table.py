@@ -16,6 +16,7 @@ from sonde.web.pages import disk, knowledge, projects, queries, search, sets
 from sonde.web.pages.endpoints import add_login, serve_form, serve_page
 from sonde.web.pages.html import STATIC
 from sonde.web.pages.nodes import show_node_page
+from sonde.web.uploads import add_uploads
 from sonde.web.viewer.names import show_names
 from sonde.web.viewer.page import send_original, show_file
 from sonde.web.viewer.palette import show_keys, show_palette
@@ -53,6 +54,7 @@ _FORMS: Mapping[str, Callable[..., Response]] = {
     "/queries/{query_id}": queries.change,
     "/queries/{query_id}/run": queries.run,
     "/queries/{query_id}/forget": queries.forget_query,
+    "/knowledge/agents": knowledge.let_agents,
     "/sets": sets.keep,
     "/sets/{selection_id}/remove": sets.take_out,
     "/sets/{selection_id}/combine": sets.combine_sets_form,
@@ -84,5 +86,5 @@ def _serve_file(name: str, body: bytes) -> Route:
     return Route(f"/static/{name}", send)
 
 
-PAGES: tuple[Pages, ...] = (add_login, add_file_routes, add_assets, add_pages)
+PAGES: tuple[Pages, ...] = (add_login, add_file_routes, add_uploads, add_assets, add_pages)
 """Each makes routes out of the parts of the server."""

@@ -1,0 +1,124 @@
+"""Files that a user sends: staged in a private folder, imported as a job, and deleted."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from sonde.errors import DiskFull, InvalidRequest, OutsideRoots, TooManyRequests
+from sonde.knowledge.importing import ImportReport, import_source
+from sonde.knowledge.library import Library
+from sonde.runtime.jobs import Job
+from sonde.runtime.work import Work
+from sonde.stores.knowledge.base import Source
+from sonde.types import LOCAL, Caller
+
+MAX_UPLOAD_FILES = 1_000  # of one request; a larger folder is sent as a zip
+MAX_UPLOADS = 4  # of one user at a time: each has a parser of its own
+_ORIGIN = "upload"  # of all that was sent; the path of a folder is absolute
+_NAME_BYTES = 200  # of a name; file systems allow 255
+
+
+def start_upload(
+    library: Library,
+    files: Iterable[tuple[str, BinaryIO]],
+    wanted: Source | None = None,
+    into: str = "",
+    *,
+    restore: bool = False,
+    work: Work,
+) -> Job:
+    """Import files and folders that a user sent, by name and content, as a job.
+
+    Sending the same name again updates what it brought in. `into` names a collection to fill
+    instead of the user's own.
+    """
+    owner = _choose_owner(library, into, work.caller)
+    keys = [f"upload:{work.caller.user}:{place}" for place in range(MAX_UPLOADS)]
+    free = [key for key in keys if not (job := library.jobs.find(key)) or job.status != "running"]
+    if not free:
+        raise TooManyRequests(
+            f"{MAX_UPLOADS} uploads of {work.caller.user}",
+            user_message="Several uploads of yours are still being read.",
+            seconds=10,
+        )
+    folder = Path(tempfile.mkdtemp(prefix="sonde-upload-"))
+    try:
+        names = _stage(folder, files, work)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+    def run(inner: Work) -> ImportReport:
+        try:
+            return import_source(
+                library.of(owner), folder, inner, wanted=wanted, embedder=library.models.static,
+                restore=restore, origin=_ORIGIN,
+            )  # fmt: skip
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            library.deepen(owner)
+
+    subject = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
+    return library.jobs.submit(
+        free[0], "import", run, owner=work.caller.user, subject=subject, lasting=True
+    )
+
+
+def _choose_owner(library: Library, into: str, caller: Caller) -> str:
+    """Whose store is filled: the caller's, or a collection that the operator let them fill."""
+    is_operator = caller.user == LOCAL and caller.is_person
+    if into in ("", caller.user) or is_operator or into in library.list_filled(caller.user):
+        return into or caller.user
+    raise OutsideRoots(
+        f"{caller.user} may not fill {into!r}",
+        user_message="You may not add to the collection '{into}'.",
+        next_action="Ask the operator: `sonde users allow NAME --knowledge COLLECTION`.",
+        into=into,
+    )
+
+
+def _stage(folder: Path, files: Iterable[tuple[str, BinaryIO]], work: Work) -> list[str]:
+    """Write the files below a folder. Returns the names at its top."""
+    for name, content in files:
+        work.check()
+        path = folder.joinpath(*_split_name(name))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as target:
+                shutil.copyfileobj(content, target)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise refuse_upload(
+                "'{name}' was sent twice, or is a file and a folder.", name
+            ) from error
+        except OSError as error:
+            raise DiskFull(f"{path}: {error}") from error
+    names = sorted(each.name for each in folder.iterdir())
+    if not names:
+        raise refuse_upload("There is no file in the request.", "")
+    return names
+
+
+def _split_name(name: str) -> list[str]:
+    """The parts of a sent name as a path that leads nowhere else."""
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+    plain = parts and all(
+        part != ".." and part.isprintable() and len(part.encode("utf-8", "replace")) <= _NAME_BYTES
+        for part in parts
+    )
+    if not plain:
+        raise refuse_upload("'{name}' cannot be the name of a file.", name)
+    return parts
+
+
+def refuse_upload(message: str, name: str) -> InvalidRequest:
+    """The error for a request that brings nothing in."""
+    return InvalidRequest(
+        f"upload of {name[:200]!r}",
+        user_message=message,
+        next_action="Send files as multipart/form-data, each as a field `file` with its name.",
+        name=name[:200],
+    )

@@ -1,0 +1,310 @@
+"""Mirrors: branches of a shared index as ordinary, read-only projects in a bounded cache on disk.
+
+A mirror is a folder of real files and an index folder, both written from the shared index; nothing
+else is kept, so that any server can be lost or added. Its root is `<cache>/trees/<commit>/<name>`,
+where the name is `repository@branch`: a new commit is another project beside the old one, which
+answers further pages until nobody uses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+from sonde.errors import IndexBusy, InvalidRequest, ProjectNotDetected, SondeError
+from sonde.indexing.sources import Mirror, MirrorsState
+from sonde.projects.project import Project, Workspace
+from sonde.runtime.jobs import Job
+from sonde.runtime.private import make_folder
+from sonde.runtime.work import Work, WriterLock
+from sonde.shared.index import SharedIndex
+from sonde.shared.trees import finish_index, write_tree
+from sonde.stores.files import measure_folder, read_json, translate_os_errors, write_json
+from sonde.stores.records import (
+    Metadata,
+    load_metadata,
+    project_folder,
+    save_metadata,
+    stamp_now,
+)
+
+IN_USE_S = 600.0  # a mirror that was used this lately is never evicted: twice as long as pages live
+MOST_NAMED = 20  # branches that one search may name: each is fetched whole
+_SLOTS = 2  # mirrors that are written at a time
+_RECORD = "mirror.json"  # in the index folder, written last: without it the mirror is not whole
+_SHOWN_NAMES = 8  # in a message that says what there is
+
+log = logging.getLogger(__name__)
+
+
+class Mirrors:
+    """The branches of one shared index, and those of them that are on this disk."""
+
+    def __init__(
+        self,
+        shared: SharedIndex,
+        cache: Path,
+        most_bytes: int,
+        workspace: Workspace,
+        open_project: Callable[[Path], Project],
+        *,
+        every_s: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        make_folder(cache)
+        self._shared, self._trees, self._most_bytes = shared, cache.resolve() / "trees", most_bytes
+        self._workspace, self._open_project, self._clock = workspace, open_project, clock
+        self._heads: dict[Path, Mirror] = {}  # of the last look
+        self._ready: dict[Path, Mirror] = {}
+        self._filled_at: dict[Path, float] = {}
+        self._guard, self._slots = threading.Lock(), threading.Semaphore(_SLOTS)
+        self._polled_at, self._problem = float("-inf"), ""
+        self._fills = self._evictions = 0
+        self._closed, self._every_s = threading.Event(), every_s
+        self._held = WriterLock(cache, "server.lock").held(wait_s=0)
+        try:
+            self._held.__enter__()
+        except IndexBusy as error:
+            raise InvalidRequest(
+                f"{cache} is in use", user_message="Another server uses this cache.",
+                next_action="Give each server a cache of its own: --cache FOLDER.",
+            ) from error  # fmt: skip
+        self._recall()
+        self.poll()
+
+    # looking up
+
+    def poll(self) -> None:
+        """Look up the branches; the known ones stay if that fails."""
+        try:
+            found = self._shared.repositories()
+        except SondeError as error:
+            self._problem = error.user_message
+            log.warning("the branches cannot be looked up: %s", error)
+            return
+        heads = [
+            Mirror(each.name, branch, head.commit, head.pushed_ms, branch == each.default)
+            for each in found for branch, head in each.heads.items()
+        ]  # fmt: skip
+        self._heads = {self._trees / one.path: one for one in heads}
+        self._polled_at, self._problem = self._clock(), ""
+
+    def describe(self, admits: Callable[[Path], bool] = lambda _root: True) -> MirrorsState:
+        """The state, of the branches that the caller may see."""
+        heads = sorted(self._heads.items(), key=lambda pair: pair[1].name)
+        ready = self._ready
+        rows = [(ready.get(root, one), root in ready) for root, one in heads if admits(root)]
+        used, waited = self._measure(), self._clock() - self._polled_at
+        counts = (self._fills, self._evictions, self._problem)
+        return MirrorsState(rows, used, self._most_bytes, waited, *counts)
+
+    def _measure(self) -> int:
+        return sum(one.bytes for one in self._ready.values())
+
+    def _locate(self, name: str | None, admits: Callable[[Path], bool]) -> Path:
+        """The root of a branch by its name, or of the default branch by that of its repository.
+
+        An older root leads to the branch as it is now, unless it is still here. The error is the
+        same whether there is no such branch or the caller may not see it.
+        """
+        root, wanted = self._read_name(name or "")
+        if root in self._ready and admits(root):
+            return root
+        seen = {root: one for root, one in self._heads.items() if admits(root)}
+        found = [root for root, one in seen.items() if one.is_default]
+        if name:
+            spelled = {root: _list_spellings(one) for root, one in seen.items()}
+            found = [root for root, names in spelled.items() if wanted in names]
+            found = found or [root for root, names in spelled.items()
+                              if any(each.endswith(f"/{wanted}") for each in names)]  # fmt: skip
+        if len(found) == 1:
+            return found[0]
+        names = sorted({one.repository for one in seen.values()})
+        listed = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
+        known = f"There is: {listed}. A branch is named as {names[0]}@BRANCH." if names else ""
+        raise ProjectNotDetected(
+            f"{name!r} names {len(found)} of {len(seen)} branches",
+            user_message="Which repository? There is no '{name}' that you may see."
+            if name else "Which repository? Name one as `project`.",
+            next_action=known or "Ask the operator of this server, who decides what you may see.",
+            name=name,
+        )  # fmt: skip
+
+    def _read_name(self, text: str) -> tuple[Path | None, str]:
+        """A name as it was typed; or the root and the name in a path at or below a mirror."""
+        with suppress(ValueError):
+            commit, *parts = Path(text).relative_to(self._trees).parts
+            length = next((at for at, part in enumerate(parts, 1) if "@" in part), 0)
+            return self._trees.joinpath(commit, *parts[:length]), "/".join(parts[:length])
+        return None, text.strip().strip("/")
+
+    def find(self, name: str | None, admits: Callable[[Path], bool], work: Work) -> Path:
+        """The root of a branch by its name, filled."""
+        root = self._locate(name, admits)
+        self._fill_now(root, work)
+        return root
+
+    def find_fitting(
+        self, fits: Callable[[str], bool], admits: Callable[[Path], bool], *, branches: bool
+    ) -> list[Path]:
+        """The roots that fit, of default branches or of all."""
+        heads = sorted(self._heads.items())
+        roots = (root for root, one in heads if branches or one.is_default)
+        return [root for root in roots if admits(root) and fits(str(root))][:MOST_NAMED]
+
+    def list_defaults(
+        self, admits: Callable[[Path], bool], wait_s: float = 0.0
+    ) -> tuple[list[Path], int]:
+        """The default branches that are here after a while, and how many there are."""
+        heads = sorted(self._heads.items())
+        wanted = [root for root, one in heads if one.is_default and admits(root)]
+        if wait_s:
+            jobs = [self._start_filling(root) for root in wanted if not self._is_ready(root)]
+            deadline = time.monotonic() + wait_s
+            for job in jobs:
+                job.wait(timeout_s=max(0.0, deadline - time.monotonic()))
+        return list(filter(self._is_ready, wanted)), len(wanted)
+
+    def _is_ready(self, root: Path) -> bool:
+        """Whether a mirror can be opened."""
+        if root not in self._ready:
+            return False
+        metadata = load_metadata(
+            project_folder(self._workspace.home, root)
+        )  # of a damaged one: not full
+        return metadata is not None and metadata.last_full_index is not None
+
+    # filling
+
+    def _fill_now(self, root: Path, work: Work) -> None:
+        """Write a mirror, unless it is there; concurrent calls wait for the same job."""
+        if not self._is_ready(root):
+            job = self._start_filling(root)
+            job.wait(work)
+            job.outcome()
+
+    def _start_filling(self, root: Path) -> Job:
+        """The job that writes a mirror; it belongs to those who may see the project."""
+        one = self._heads.get(root)
+        if one is None:
+            raise IndexBusy(f"{root} was superseded just now")
+        run = partial(self._fill, root, one)
+        return self._workspace.jobs.submit(f"fill:{root}", "fill", run, subject=str(root))
+
+    def _fill(self, root: Path, one: Mirror, work: Work) -> None:
+        with self._slots, translate_os_errors(root):
+            work.check()
+            self._ready.pop(root, None)
+            older = self._find_older(one)
+            folder = project_folder(self._workspace.home, root)
+            seed = project_folder(self._workspace.home, older) if older else None
+            self._workspace.projects.forget(root)
+            self._remove(root)
+            make_folder(folder)
+            save_metadata(
+                folder, Metadata(str(root), stamp_now())
+            )  # found again if this is cut off
+            files = self._shared.list_files(one.repository, one.commit)
+            written = write_tree(self._shared, root, files, one.pushed_ms, older, work)
+            self._shared.fill(one.repository, one.commit, folder, seed=seed, work=work)
+            with closing(self._open_project(root)) as project:
+                finish_index(self._workspace, project, written, work)
+            size = measure_folder(folder) + sum(fact.size for fact in files.values())
+            done = replace(one, bytes=size)
+            write_json(folder / _RECORD, {"root": str(root), **asdict(done)})
+            with self._guard:
+                self._ready[root], self._filled_at[root] = done, self._clock()
+                self._fills += 1
+        self.evict()
+
+    def _find_older(self, one: Mirror) -> Path | None:
+        """A mirror of the same repository, best of the same branch."""
+        known = self._ready.items()
+        mine = [(each, root) for root, each in known if each.repository == one.repository]
+        mine.sort(key=lambda pair: (pair[0].branch == one.branch, pair[0].pushed_ms))
+        return mine[-1][1] if mine else None
+
+    # the cache
+
+    def start(self) -> None:
+        """Keep the default branches and those in use current, in the background, until closed."""
+        threading.Thread(target=self._run, name="sonde-mirrors", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            known = {(each.repository, each.branch) for each in self._ready.values()}
+            for root, one in list(self._heads.items()):
+                if one.is_default or (one.repository, one.branch) in known:
+                    with suppress(SondeError):  # the job says why
+                        self._fill_now(root, Work())
+                if self._closed.is_set():
+                    return
+            self.evict()
+            self._closed.wait(self._every_s)
+            self.poll()
+
+    def close(self) -> None:
+        """Stop looking; the cache may be used by another server from now on."""
+        self._closed.set()
+        self._held.__exit__(None, None, None)
+
+    def evict(self) -> None:
+        """Remove commits that are superseded, then the least recently used, unless in use."""
+
+        def unused_s(root: Path) -> float:
+            since_fill = self._clock() - self._filled_at.get(root, float("-inf"))
+            return min(since_fill, self._workspace.projects.seconds_unused(root))
+
+        with self._guard:
+            idle = sorted(
+                (root for root in self._ready if unused_s(root) > IN_USE_S),
+                key=lambda root: (root in self._heads, -unused_s(root)),
+            )
+            for root in idle:
+                if root in self._heads and self._measure() <= self._most_bytes:
+                    break
+                log.info("%s is removed from the cache", root)
+                del self._ready[root]
+                self._evictions += 1
+                self._workspace.projects.forget(root)
+                self._remove(root)
+
+    def _remove(self, root: Path) -> None:
+        folder = project_folder(self._workspace.home, root)
+        (folder / _RECORD).unlink(missing_ok=True)
+        (folder / "metadata.json").unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(root, ignore_errors=True)
+        for above in root.parents[: len(root.relative_to(self._trees).parts) - 1]:
+            with suppress(OSError):  # another branch is at the same commit
+                above.rmdir()
+
+    def _recall(self) -> None:
+        """Find the mirrors of an earlier run, and remove what it left unfinished."""
+        for metadata in (self._workspace.home / "indexes").glob("*/metadata.json"):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                root = Path(str((read_json(metadata) or {})["projectPath"]))
+                if not root.is_relative_to(self._trees):
+                    continue
+                facts = read_json(metadata.with_name(_RECORD))
+                if isinstance(facts, dict) and facts.pop("root") == str(root) and root.is_dir():
+                    self._ready[root] = Mirror(**facts)
+                else:
+                    self._remove(root)
+        kept = {str(root) for root in self._ready}
+        for commit in self._trees.iterdir() if self._trees.is_dir() else ():
+            if not any(each.startswith(f"{commit}/") for each in kept):
+                shutil.rmtree(commit, ignore_errors=True)
+
+
+def _list_spellings(one: Mirror) -> set[str]:
+    """The names under which a mirror is found."""
+    names = {one.name, one.path.partition("/")[2]}
+    return names | {one.repository} if one.is_default else names

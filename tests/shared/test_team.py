@@ -1,0 +1,231 @@
+"""A team's servers: sign-in by a provider, who sees which repository, the audit log, the state."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shared.team import SONDE, Team
+from tests.users.site import MARK, User
+from tests.users.verbs import VERBS, Found, Person, draw_calls, gather_handles, is_reading
+from tests.waiting import wait_until
+from tests.web.conftest import Server
+
+from sonde.app import App
+from sonde.settings import load_settings
+from sonde.wiring import build_app
+
+
+def list_files(answer: Any) -> set[str]:
+    return {row["path"] for row in answer["results"]}
+
+
+# --- who sees which repository
+
+
+@pytest.fixture
+def app(tmp_path: Path, index: Path) -> Iterator[App]:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(f'all = ["shop"]\n[groups]\nkeepers = ["{MARK}-*"]\n[users]\nanna = ["*"]\n')
+    settings = load_settings({}, home=tmp_path / "home", embedding="static", rate_limit=0,
+                             serve_from=str(index), cache_folder=str(tmp_path / "cache"),
+                             access_file=str(rules))  # fmt: skip
+    app = build_app(settings, start=tmp_path, stays=True)
+    yield app
+    app.close()
+
+
+def test_no_verb_shows_a_repository_to_those_who_may_not_see_it(app: App) -> None:
+    anna, bert, found, shown = Person(app, "anna"), Person(app, "bert"), Found(), []
+    vault = f"{MARK}-vault"
+    calls: list[tuple[str, dict[str, Any]]] = []
+    for tool in ("search_code", "search_docs", "semantic_search", "hybrid_search"):
+        calls += [(tool, {"query": "number in words", "project": each})
+                  for each in (vault, f"{vault}@main", "all")]  # fmt: skip
+    calls += [("search_code", {"query": f"number repo:{vault}"}),
+              ("search_code", {"query": "number branch:main"}),
+              ("regex_search", {"pattern": "number", "project": vault, "max_tokens": 400}),
+              ("regex_search", {"pattern": "number"}), ("get_index_status", {"project": vault}),
+              ("search_by_path", {"pattern": "*", "project": vault}),
+              ("cortex_search", {"query": "number", "project": vault}),
+              ("list_projects", {})]  # fmt: skip
+    by_name = {verb[0]: verb for verb in VERBS}
+    for name, given in calls:
+        text, answer = anna.call(by_name[name], given)
+        gather_handles(answer, found)
+        assert MARK in text or name == "get_index_status", (name, given, text)
+        shown.append((by_name[name], given))
+    found["path"] = [*found.get("path", []), vault, f"{vault}@main"][-5:]
+    for verb, given in shown:
+        text, _ = bert.call(verb, given)
+        text = text.replace(f"repo:{vault}", "")  # the question itself, repeated
+        assert MARK not in text, (verb[0], given, text)
+    calls_made = 0
+    for verb in VERBS:
+        for given in draw_calls(verb, found) if is_reading(verb) else ():
+            text, _ = bert.call(verb, given)
+            calls_made += 1
+            assert MARK not in text, (verb[0], given, text)
+    print(f"{calls_made:,} calls of {len(VERBS)} verbs")
+    assert calls_made > 500
+    status = bert.call(by_name["search_code"], {"query": "order total"})[1]
+    assert list_files(status) & {"src/orders.py"}, "what is given to all is seen"
+    state = app.workspace.mirrors
+    assert state
+    reach = app.seen_by(bert.caller).workspace.reach
+    assert [one.repository for one, _ in state.describe(reach.admits).mirrors] == ["shop"]
+
+
+def test_a_missing_repository_and_a_hidden_one_read_alike(app: App) -> None:
+    bert = Person(app, "bert")
+    by_name = {verb[0]: verb for verb in VERBS}
+    answers = [
+        bert.call(by_name["regex_search"], {"pattern": "x", "project": name})[0].replace(name, "")
+        for name in (f"{MARK}-vault", "nothing-here")
+    ]
+    assert answers[0].replace(MARK, "") == answers[1]
+
+
+def test_groups_and_a_changed_file_decide(app: App, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    member = Person(app, "carl")
+    by_name = {verb[0]: verb for verb in VERBS}
+    look = by_name["regex_search"], {"pattern": "number", "project": f"{MARK}-vault"}
+    assert MARK not in member.call(*look)[0]
+    member.caller = replace(member.caller, groups=("keepers",))
+    assert "number 1 of" in member.call(*look)[0]
+    (tmp_path / "rules.toml").write_text('[groups]\nkeepers = ["shop"]\n')
+    assert "number 1 of" not in member.call(*look)[0]
+    (tmp_path / "rules.toml").write_text("this is no TOML")
+    assert "number 1 of" not in member.call(*look)[0], "the old rules hold"
+
+
+# --- several servers
+
+
+def test_two_servers_answer_alike_and_one_of_them_may_die(team: Team) -> None:
+    first, second = (team.serve(name) for name in ("one", "two"))
+    anna = [User(server, "a" * 24) for server in (first, second)]
+    query = "/api/search/code?query=order+total&project=shop"
+    assert anna[0].ask(query)[1]["results"] == anna[1].ask(query)[1]["results"]
+    lines = f"/api/search/lines?pattern=number&project={MARK}-vault&page_size=50"
+    expected = [row["match"] for row in anna[1].ask(lines)[1]["results"]["matches"]]
+    assert len(expected) == 50
+    wrong: list[object] = []
+    answered, retried = [0], [0]
+    stop = threading.Event()
+
+    def work(turn: int) -> None:
+        while not stop.is_set():
+            for at in (turn % 2, (turn + 1) % 2):
+                try:
+                    status, answer = User(anna[at].server, "a" * 24).ask(lines)
+                except (OSError, HTTPException):
+                    retried[0] += 1
+                    continue
+                if status == 200:
+                    rows = [row["match"] for row in answer["results"]["matches"]]
+                    if rows != expected:
+                        wrong.append(rows)
+                    answered[0] += 1
+                    break
+                retried[0] += 1
+            else:
+                wrong.append("neither server answered")
+            turn += 1
+
+    threads = [threading.Thread(target=work, args=(turn,)) for turn in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: answered[0] > 20)
+    first.process.kill()
+    before = answered[0]
+    wait_until(lambda: answered[0] > before + 20)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert retried[0], "the dead one was asked"
+    third = User(team.serve("three"), "a" * 24)
+    assert [row["match"] for row in third.ask(lines)[1]["results"]["matches"]] == expected
+
+
+def test_a_cursor_on_another_server_leads_on_or_says_what_to_do(team: Team) -> None:
+    first, second = (User(team.serve(name), "a" * 24) for name in ("one", "two"))
+    page = first.call("regex_search", pattern="number", project=f"{MARK}-vault", page_size=20)
+    cursor = page["pagination"]["next_cursor"]
+    here = first.call("regex_search", cursor=cursor)
+    there = second.call("regex_search", cursor=cursor)
+    assert here["results"]["matches"]
+    assert there.get("code") == "BAD_CURSOR", there
+    assert "Repeat the search" in there["nextAction"]
+    other = User(team.serve("three", SONDE_SIGNING_KEY="x" * 40), "a" * 24)
+    assert "installation" in other.call("regex_search", cursor=cursor)["developerMessage"]
+
+
+# --- operating
+
+
+def test_the_audit_log_says_who_searched_what(team: Team) -> None:
+    path = team.folder / "audit.jsonl"
+    server = team.serve("one", "--audit-log", str(path))
+    anna, bert = User(server, "a" * 24), User(server, "b" * 24)
+    anna.ask("/api/search/code?query=order+total&project=shop")
+    bert.call("regex_search", pattern="needle", project=f"{MARK}-vault")
+    assert path.stat().st_mode & 0o777 == 0o600
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    said = [(row["user"], row["call"], row["outcome"]) for row in rows]
+    assert said == [("anna", "search_code", "ok"), ("bert", "regex_search", "PROJECT_NOT_DETECTED")]
+    assert rows[0]["arguments"]["query"] == "order total"
+    path.rename(team.folder / "audit.jsonl.1")
+    anna.ask("/?q=find+user&project=shop", Accept="text/html")
+    assert [json.loads(line)["user"] for line in path.read_text().splitlines()] == ["anna"]
+    assert not (team.folder / "one" / "audit.jsonl").exists()
+
+
+def test_the_state_is_shown_to_probes_metrics_and_people(team: Team) -> None:
+    server = team.serve("one")
+    assert server.ask("/healthz")[0] == 200
+    anna, bert = User(server, "a" * 24), User(server, "b" * 24)
+    anna.ask("/api/search/lines?pattern=number")
+
+    def read(name: str) -> float:
+        text = anna.ask("/metrics")[1]
+        return float(re.search(rf"^sonde_{name}{{}} (\S+)$", text, re.MULTILINE)[1])  # type: ignore[index]
+
+    wait_until(lambda: read("branches_filled") == 2)
+    assert read("branches") == 2
+    assert 0 < read("cache_bytes") < read("cache_limit_bytes") == 20 << 30
+    assert read("refs_age_seconds") < 60
+    assert MARK not in anna.ask("/metrics")[1], "no metric names a repository"
+    page = anna.ask("/projects", Accept="text/html")[1]
+    assert f"{MARK}-vault" in page
+    assert re.search(r"of 20(\.0)? GB in the cache", page)
+    hidden = bert.ask("/projects", Accept="text/html")[1]
+    assert "shop" in hidden
+    assert MARK not in hidden
+
+
+def test_a_server_without_its_index_is_alive_and_not_ready(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("anna " + "a" * 24)
+    server = Server(
+        [*SONDE, "--json", "serve", "--port", "0", "--no-browser", "--from",
+         str(tmp_path / "nothing"), "--cache", str(tmp_path / "cache"),
+         "--token-file", str(tmp_path / "tokens")],
+        cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+    )  # fmt: skip
+    try:
+        assert server.ask("/healthz")[0] == 200
+        status, answer = User(server, "a" * 24).ask("/api/projects")
+        assert (status, answer["code"]) == (500, "SHARED_INDEX_NOT_FOUND")
+        assert server.ask("/readyz")[0] == 503
+    finally:
+        server.process.kill()
+        server.process.communicate()
