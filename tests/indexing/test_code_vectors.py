@@ -17,7 +17,7 @@ from sonde.tools.index import create_index
 from sonde.types import Kind
 
 FILES = {
-    "reading.py": "def read_file(path):\n    with open(path) as file:\n        return file.read()\n",
+    "reading.py": "def read_file(path):\n    with open(path) as file:\n        return file\n",
     "guide.md": "# Guide\n\nHow files are opened, read to their end and closed again.\n",
     "pyproject.toml": "",
 }
