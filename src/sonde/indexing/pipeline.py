@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sonde.chunking.parse import VERSION
-from sonde.embedding.base import Embedder
+from sonde.embedding.base import PASSAGE_MODES, Embedder
 from sonde.errors import SondeError
 from sonde.indexing.definitions import embed_chunks
 from sonde.indexing.diff import CUT_SHORT, Diff, Stores
@@ -237,7 +237,7 @@ def _write_batch(
     if prepared.files:
         if embedder:
             made = dict(zip(prepared.digests, prepared.vectors, strict=True))
-            embed_batch(store, embedder, prepared.files, made)
+            embed_batch(store, embedder, prepared.files, made, PASSAGE_MODES[batch.kind])
         store.replace(prepared.files)
         tally.cut_short += prepared.cut_short
         tally.indexed += len(prepared.files)
@@ -271,7 +271,7 @@ def refine_vectors(
         while chunks := _next_chunks(store, embedder.name, wanted()):
             for start in range(0, len(chunks), _EMBED_CHUNKS):
                 step = chunks[start : start + _EMBED_CHUNKS]
-                retry_in_halves(step, partial(_embed, store, embedder, lock, work, of_code))
+                retry_in_halves(step, partial(_embed, kind, store, embedder, lock, work, of_code))
                 done += len(step)
                 rate = done / max(time.monotonic() - began, 1e-6)
                 left = max(total - done, 0)
@@ -280,6 +280,7 @@ def refine_vectors(
 
 
 def _embed(
+    kind: Kind,
     store: ChunkStore,
     embedder: Embedder,
     lock: WriterLock,
@@ -288,7 +289,7 @@ def _embed(
     chunks: Sequence[Chunk],
 ) -> None:
     symbols = store.symbols_of({chunk.path for chunk in chunks}) if definitions else {}
-    digests, vectors = embed_chunks(embedder, chunks, symbols)
+    digests, vectors = embed_chunks(embedder, PASSAGE_MODES[kind], chunks, symbols)
     with lock.held(work):
         store.put_vectors(embedder.name, digests, vectors)
         store.tidy()
