@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.shared.conftest import FILES, run_git
@@ -129,7 +131,14 @@ def _show(root: Path, commit: str, path: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def run(folder: Path, kills: int, *, seed: int = 0, url: str = "") -> Outcome:
+def run(
+    folder: Path,
+    kills: int,
+    *,
+    seed: int = 0,
+    url: str = "",
+    tell: Callable[[str], None] = lambda _text: None,
+) -> Outcome:
     """Push, kill, look, again and again; in the end push, clean, and look once more."""
     site, outcome, chance = Site(folder, url), Outcome(), random.Random(seed)
     took = site.push()
@@ -143,6 +152,7 @@ def run(folder: Path, kills: int, *, seed: int = 0, url: str = "") -> Outcome:
             outcome.finished += 1
             pushed = {commit}
         outcome.lost += site.list_lost(pushed)
+        tell(f"{number}: {outcome}")
     site.push()
     pushed.add(run_git(site.root, "rev-parse", "HEAD"))
     outcome.lost += site.list_lost(pushed)
@@ -157,6 +167,7 @@ if __name__ == "__main__":
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     os.nice(5)
-    found = run(place, int(sys.argv[1]), url=sys.argv[3] if len(sys.argv) > 3 else "")
+    at = sys.argv[3] if len(sys.argv) > 3 else ""
+    found = run(place, int(sys.argv[1]), url=at, tell=partial(print, flush=True))
     print(json.dumps(found.__dict__, indent=1))
     sys.exit(bool(found.lost))

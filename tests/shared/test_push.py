@@ -16,6 +16,7 @@ from sonde.errors import (
     Uncommitted,
 )
 from sonde.shared.index import SharedIndex
+from sonde.shared.manifest import name_repository
 from sonde.shared.tables import FORMAT, SharedTables
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 
@@ -176,3 +177,28 @@ def test_unreadable_tables_are_reported(ci: Clone, tmp_path: Path) -> None:
     shared = SharedIndex.open(str(tmp_path / "shared"))
     with pytest.raises(SharedIndexUnreachable):
         shared.nearest("shop", ["f" * 40])
+
+
+def test_links_submodules_and_touched_files_are_no_changes(ci: Clone, tmp_path: Path) -> None:
+    (ci.root / "link").symlink_to("run.sh")
+    ci.commit()
+    (ci.root / "link").unlink()
+    (ci.root / "link").symlink_to("src")
+    (ci.root / "run.sh").touch()
+    assert ci.push(tmp_path / "shared").files == len(FILES)
+    (ci.root / "src" / "users.py").unlink()
+    with pytest.raises(Uncommitted):
+        ci.push(tmp_path / "shared")
+
+
+@pytest.mark.parametrize(
+    ("remote", "name"),
+    [
+        ("git@github.com:acme/shop.git", "acme/shop"),
+        ("https://github.com/acme/shop", "acme/shop"),
+        ("ssh://git@host.example:2222/group/sub/shop.git/", "group/sub/shop"),
+        ("", "folder"),
+    ],
+)
+def test_a_repository_is_named_after_its_remote(remote: str, name: str) -> None:
+    assert name_repository(remote, Path("some/folder")) == name

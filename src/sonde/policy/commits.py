@@ -167,7 +167,9 @@ def list_uncommitted(root: Path) -> list[str]:
     """Tracked files whose content is not that of the commit; no filter of the repository is run."""
     parts = _run_git(root, ("diff-index", "--raw", "-z", "--no-renames", "HEAD")).split(b"\0")
     suspects = {
-        name: facts.split()[2] for facts, name in zip(parts[::2], parts[1::2], strict=False)
+        name: facts.split()[2]
+        for facts, name in zip(parts[::2], parts[1::2], strict=False)
+        if b"100" in (facts[1:4], facts[8:11])  # links and submodules are never indexed
     }
     here = [n for n in suspects if b"\n" not in n and (root / os.fsdecode(n)).is_file()]
     asked = ("hash-object", "--no-filters", "--stdin-paths")

@@ -33,20 +33,21 @@ def clean_index(
     """Remove what is not needed. Returns how much of each was removed."""
     tables, began = shared.tables, now()
     cut = began - int(grace.total_seconds() * 1000)
-    stale = list_stale(shared, began - int(kept.total_seconds() * 1000))
+    before = began - int(kept.total_seconds() * 1000)
+    stale = list_stale(shared, before)
     for repository, commit in stale:
         where = f"repository = {quote_text(repository)} AND commit = {quote_text(commit)}"
-        tables.change("commits", _delete(where))
+        # one that is pushed again at this moment stays
+        tables.change("commits", _delete(f"{where} AND pushed_ms < {before}"))
     work.check()
     files: set[str] = set()
     texts: set[str] = set()
     packs: set[str] = set()
-    for batch in tables.read("commits", ["recipe", "manifest", "snapshot"]):
-        for row in batch.to_pylist():
-            for path, fact in unpack_manifest(row["manifest"]).items():
-                files.add(name_rows(row["recipe"], path, fact))
-                texts.add(fact.digest)
-            packs |= Snapshot.unpack(row["snapshot"]).packs.keys()
+    for row in tables.read_rows("commits", ["recipe", "manifest", "snapshot"]):
+        for path, fact in unpack_manifest(row["manifest"]).items():
+            files.add(name_rows(row["recipe"], path, fact))
+            texts.add(fact.digest)
+        packs |= Snapshot.unpack(row["snapshot"]).packs.keys()
     removed = {"commits": len(stale)}
     removed["files"] = _sweep(tables, "files", "key", files, cut)
     # rows of a file that is gone, and those that a push wrote and did not live to name
@@ -76,8 +77,7 @@ def list_stale(shared: SharedIndex, before_ms: int) -> list[tuple[str, str]]:
     known = shared.repositories()
     heads = {(one.name, head.commit) for one in known for head in one.heads.values()}
     columns = ["repository", "commit"]
-    found = shared.tables.read("commits", columns, f"pushed_ms < {before_ms}")
-    rows = (row for batch in found for row in batch.to_pylist())
+    rows = shared.tables.read_rows("commits", columns, f"pushed_ms < {before_ms}")
     return [pair for row in rows if (pair := (row["repository"], row["commit"])) not in heads]
 
 

@@ -68,12 +68,11 @@ class SharedIndex:
         heads: dict[str, dict[str, Head]] = {}
         defaults: dict[str, str] = {}
         columns = ["repository", "branch", "commit", "pushed_ms", "is_default"]
-        for batch in self.tables.read("refs", columns):
-            for row in batch.to_pylist():
-                name, branch = row["repository"], row["branch"]
-                heads.setdefault(name, {})[branch] = Head(row["commit"], row["pushed_ms"])
-                if row["is_default"]:
-                    defaults[name] = branch
+        for row in self.tables.read_rows("refs", columns):
+            name, branch = row["repository"], row["branch"]
+            heads.setdefault(name, {})[branch] = Head(row["commit"], row["pushed_ms"])
+            if row["is_default"]:
+                defaults[name] = branch
         return [
             SharedRepository(name, found, defaults.get(name) or _find_newest(found))
             for name, found in sorted(heads.items())
@@ -107,11 +106,7 @@ class SharedIndex:
         """A commit that was pushed; raises `SharedIndexMissing`."""
         columns = ["pushed_ms", "recipe", "models", "manifest", "snapshot"]
         where = f"repository = {quote_text(repository)} AND commit = {quote_text(commit)}"
-        rows = [
-            row
-            for batch in self.tables.read("commits", columns, where)
-            for row in batch.to_pylist()
-        ]
+        rows = list(self.tables.read_rows("commits", columns, where))
         if not rows:
             raise self._missing(f"commit {commit} of {repository}", ())
         row = max(rows, key=lambda row: int(row["pushed_ms"]))
@@ -127,13 +122,10 @@ class SharedIndex:
     def read_texts(self, digests: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """The contents with these digests, in any order, as UTF-8; unknown ones are left out."""
         seen: set[str] = set()
-        for batch in self.tables.read_among("texts", ["digest", "data"], "digest", set(digests)):
-            for digest, data in zip(
-                *(batch[name].to_pylist() for name in ("digest", "data")), strict=True
-            ):
-                if digest not in seen:
-                    seen.add(digest)
-                    yield digest, data
+        for row in self.tables.read_among("texts", ["digest", "data"], "digest", set(digests)):
+            if row["digest"] not in seen:
+                seen.add(row["digest"])
+                yield row["digest"], row["data"]
 
     def fill(
         self,

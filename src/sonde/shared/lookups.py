@@ -62,8 +62,7 @@ class SharedLookups:
                 near = search.select(["digest", "_distance"]).to_list()
             scores = {row["digest"]: 1.0 - row["_distance"] for row in near}
             columns = ["file", "place", "start_line", "end_line", "digest"]
-            batches = self._tables.read_among("chunks", columns, "digest", scores)
-            rows = [row for batch in batches for row in batch.to_pylist()]
+            rows = self._tables.read_among("chunks", columns, "digest", scores)
             return [{**row, "_score": scores[row["digest"]]} for row in rows]
 
         return self._rank(find, limit)

@@ -14,7 +14,7 @@ from typing import Any
 
 from sonde.runtime.work import Work
 from sonde.shared.manifest import FileFacts, PushedCommit, name_rows
-from sonde.shared.tables import SharedTables, clock_ms
+from sonde.shared.tables import SharedTables, clock_ms, split_among
 from sonde.stores.chunks.base import ChunkStore, Vectors
 from sonde.types import Chunk, FileState, FileWords, Kind, ParsedFile, Progress, Span, Symbol
 
@@ -22,8 +22,8 @@ _FLUSHED_CHARS = 24_000_000  # of text held before rows are written: some 100 MB
 _FLUSHED_VECTORS = 8_192
 _FILES_AT_ONCE = 500  # read back and stored in one transaction
 _SPANS = ("start_line", "end_line", "start_byte", "end_byte")
-_OF_FILE = ("language", "kind", "symbols", "tags", "names", "imports", "grams")
-_OF_CHUNK = ("digest", "symbol", "header", "text", "path_words", "name_words", "words")
+_OF_FILE = ("symbols", "tags", "names", "imports", "grams")
+_OF_CHUNK = ("symbol", "header", "text", "path_words", "name_words", "words")
 _PLAIN = re.compile(r"[a-z0-9-]{1,40}")
 
 
@@ -188,30 +188,24 @@ def _read_files(
     path_of = {name_rows(recipe, path, fact): path for path, fact in facts.items()}
     columns = ["file", "place", *_SPANS, *_OF_CHUNK]
     chunks: dict[str, dict[int, tuple[Chunk, tuple[str, str, str]]]] = {}
-    for batch in tables.read_among("chunks", columns, "file", path_of):
-        for row in batch.to_pylist():
-            span = Span(*(row[name] for name in _SPANS))
-            path = path_of[row["file"]]
-            chunk = Chunk(path, row["text"], span, row["header"], row["symbol"])
-            terms = (row["path_words"], row["name_words"], row["words"])
-            chunks.setdefault(row["file"], {})[row["place"]] = chunk, terms
+    for row in tables.read_among("chunks", columns, "file", path_of):
+        span = Span(*(row[name] for name in _SPANS))
+        chunk = Chunk(path_of[row["file"]], row["text"], span, row["header"], row["symbol"])
+        terms = (row["path_words"], row["name_words"], row["words"])
+        chunks.setdefault(row["file"], {})[row["place"]] = chunk, terms
     files: dict[str, ParsedFile] = {}
-    for batch in tables.read_among("files", ["key", *_OF_FILE], "key", path_of):
-        for row in batch.to_pylist():
-            path = path_of[row["key"]]
-            held = [
-                pair for _, pair in sorted(chunks.get(row["key"], {}).items(), key=itemgetter(0))
-            ]
-            words = FileWords(
-                tuple(terms for _, terms in held), row["names"], row["imports"], row["grams"]
-            )
-            fact = facts[path]
-            state = FileState(path, fact.digest, fact.size, 0, fact.language, fact.kind)
-            symbols = tuple(map(Symbol._make, json.loads(row["symbols"])))
-            files[path] = ParsedFile(
-                state, tuple(chunk for chunk, _ in held), symbols,
-                tags=tuple(json.loads(row["tags"])), words=words,
-            )  # fmt: skip
+    for row in tables.read_among("files", ["key", *_OF_FILE], "key", path_of):
+        path = path_of[row["key"]]
+        held = [pair for _, pair in sorted(chunks.get(row["key"], {}).items(), key=itemgetter(0))]
+        words = tuple(terms for _, terms in held)
+        fact = facts[path]
+        files[path] = ParsedFile(
+            FileState(path, fact.digest, fact.size, 0, fact.language, fact.kind),
+            tuple(chunk for chunk, _ in held),
+            tuple(map(Symbol._make, json.loads(row["symbols"]))),
+            tags=tuple(json.loads(row["tags"])),
+            words=FileWords(words, row["names"], row["imports"], row["grams"]),
+        )
     return list(files.values())
 
 
@@ -222,8 +216,9 @@ def read_vectors(
     import numpy as np
 
     wanted = {digest.hex() for digest in digests}
-    for batch in tables.read_among(name_vectors(model), ["digest", "vector"], "digest", wanted):
-        rows = batch["vector"].flatten().to_numpy().reshape(batch.num_rows, -1)
-        found = [bytes.fromhex(digest) for digest in batch["digest"].to_pylist()]
-        if found:
-            yield found, rows.astype(np.float32)
+    for condition in split_among("digest", wanted):
+        for batch in tables.read(name_vectors(model), ["digest", "vector"], condition):
+            rows = batch["vector"].flatten().to_numpy().reshape(batch.num_rows, -1)
+            found = [bytes.fromhex(digest) for digest in batch["digest"].to_pylist()]
+            if found:
+                yield found, rows.astype(np.float32)

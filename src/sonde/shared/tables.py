@@ -214,12 +214,17 @@ class SharedTables:
                 query = query.where(where)
             yield from query.select(list(columns)).limit(None).to_batches()
 
+    def read_rows(self, name: str, columns: Sequence[str], where: str = "") -> Iterator[Any]:
+        """Rows one by one, as mappings."""
+        for batch in self.read(name, columns, where):
+            yield from batch.to_pylist()
+
     def read_among(
         self, name: str, columns: Sequence[str], key: str, values: Iterable[str]
     ) -> Iterator[Any]:
-        """The rows whose key is one of these values, as record batches."""
+        """The rows whose key is one of these values."""
         for condition in split_among(key, values):
-            yield from self.read(name, columns, condition)
+            yield from self.read_rows(name, columns, condition)
 
     def read_column(self, name: str, key: str, where: str = "") -> set[str]:
         """The different values of a column."""
