@@ -19,6 +19,7 @@ from sonde.types import LOCAL, Caller
 MAX_UPLOAD_FILES = 1_000  # of one request; a larger folder is sent as a zip
 MAX_UPLOADS = 4  # of one user at a time: each has a parser of its own
 _ORIGIN = "upload"  # of all that was sent; the path of a folder is absolute
+_LOOKED_JOBS = 100  # of all users, the newest: those that run are among them
 _NAME_BYTES = 200  # of a name; file systems allow 255
 
 
@@ -37,9 +38,9 @@ def start_upload(
     instead of the user's own.
     """
     owner = _choose_owner(library, into, work.caller)
-    keys = [f"upload:{work.caller.user}:{place}" for place in range(MAX_UPLOADS)]
-    free = [key for key in keys if not (job := library.jobs.find(key)) or job.status != "running"]
-    if not free:
+    mine = (work.caller.user, "import", "running")
+    jobs = library.jobs.recent(_LOOKED_JOBS)
+    if sum((one.owner, one.kind, one.status) == mine for one in jobs) >= MAX_UPLOADS:
         raise TooManyRequests(
             f"{MAX_UPLOADS} uploads of {work.caller.user}",
             user_message="Several uploads of yours are still being read.",
@@ -64,7 +65,12 @@ def start_upload(
 
     subject = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
     return library.jobs.submit(
-        free[0], "import", run, owner=work.caller.user, subject=subject, lasting=True
+        f"upload:{folder.name}",
+        "import",
+        run,
+        owner=work.caller.user,
+        subject=subject,
+        lasting=True,
     )
 
 

@@ -101,12 +101,10 @@ class Mirrors:
         heads = sorted(self._heads.items(), key=lambda pair: pair[1].name)
         ready = self._ready
         rows = [(ready.get(root, one), root in ready) for root, one in heads if admits(root)]
-        used, waited = self._measure(), self._clock() - self._polled_at
+        used = sum(one.bytes for root, one in ready.items() if admits(root))
+        waited = self._clock() - self._polled_at
         counts = (self._fills, self._evictions, self._problem)
         return MirrorsState(rows, used, self._most_bytes, waited, *counts)
-
-    def _measure(self) -> int:
-        return sum(one.bytes for one in self._ready.values())
 
     def _locate(self, name: str | None, admits: Callable[[Path], bool]) -> Path:
         """The root of a branch by its name, or of the default branch by that of its repository.
@@ -268,7 +266,8 @@ class Mirrors:
                 key=lambda root: (root in self._heads, -unused_s(root)),
             )
             for root in idle:
-                if root in self._heads and self._measure() <= self._most_bytes:
+                used = sum(one.bytes for one in self._ready.values())
+                if root in self._heads and used <= self._most_bytes:
                     break
                 log.info("%s is removed from the cache", root)
                 del self._ready[root]

@@ -25,11 +25,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sonde.errors import InvalidRequest, NoSuchAddress
 from sonde.indexing.sources import MirrorsState
-from sonde.mcp.calls import Calls, Closable, LazyApp, Record
+from sonde.mcp.calls import SCOPE_CALLER, Calls, Closable, LazyApp, Record
 from sonde.mcp.http import McpOverHttp, McpOverSocket
 from sonde.mcp.listing import Listing
 from sonde.mcp.server import begin_soon, build_server
 from sonde.runtime.processes import trim_heap
+from sonde.types import LOCAL
 from sonde.version import __version__
 from sonde.web.guard import MAX_BODY_BYTES, Access, Guard
 from sonde.web.metrics import Meter, Metrics
@@ -128,12 +129,12 @@ def build_application(
         status = "ending" if parts.ending.is_set() else "ready" if ready else "starting"
         return JSONResponse({"status": status}, 200 if status == "ready" else 503)
 
-    async def show_metrics(_request: Request) -> Response:
-        state = find_mirrors_state(parts.app)
-        return PlainTextResponse(
-            parts.metrics.render(state.as_metrics() if state else {}),
-            media_type="text/plain; version=0.0.4; charset=utf-8",
-        )
+    async def show_metrics(request: Request) -> Response:
+        # how much there is, is known to those who see all of it
+        is_operator = request.scope[SCOPE_CALLER].user == LOCAL
+        state = find_mirrors_state(parts.app) if is_operator else None
+        text = parts.metrics.render(state.as_metrics() if state else {})
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def show_openapi(_request: Request) -> Response:
         return JSONResponse(describe_routes(listing.routes, added))

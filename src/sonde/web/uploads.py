@@ -7,11 +7,12 @@ from typing import cast
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from sonde.app import App
+from sonde.errors import Cancelled
 from sonde.knowledge.uploading import MAX_UPLOAD_FILES, refuse_upload, start_upload
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.runtime.jobs import Job
@@ -54,6 +55,8 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
         except HTTPException as error:  # of the parser
             wrong = refuse_upload("The upload cannot be read: {name}", error.detail)
             return refuse_request(wrong, request.scope)
+        except ClientDisconnect:
+            return refuse_request(Cancelled("the client disconnected"), request.scope)
         except Exception as error:  # noqa: BLE001 - turned into the response
             return refuse_request(error, request.scope)
         if not request.url.path.startswith("/api/"):
