@@ -27,7 +27,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 
 def test_the_front_is_made_of_the_standard_library() -> None:
-    code = "import sonde.cli.main, sys; print(*sorted(sys.modules))"
+    code = (
+        "import sys, sonde.cli.main, sonde.cli.background.address, sonde.cli.background.front\n"
+        "print(*sorted(sys.modules))"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     ours = [name for name in loaded.split() if name.startswith("sonde.")]
     assert ours == [
