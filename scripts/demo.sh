@@ -4,8 +4,9 @@
 set -eu
 bin=${1:?usage: demo.sh BIN}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+SONDE_DAEMON=off # the storage goes away with this script
 SONDE_HOME=$(mktemp -d "$(dirname -- "$bin")/demo.XXXXXX")
-export SONDE_HOME
+export SONDE_HOME SONDE_DAEMON
 trap 'rm -rf "$SONDE_HOME"' EXIT
 trap 'exit 130' INT TERM
 cd "$here"

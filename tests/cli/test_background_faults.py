@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from tests.cli.behind import (
@@ -23,7 +24,7 @@ from tests.cli.behind import (
 )
 from tests.cli.conftest import Shell
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no Unix sockets")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
 def test_a_killed_process_is_replaced_and_the_session_goes_on(served: Shell) -> None:
@@ -93,6 +94,28 @@ def test_other_settings_get_a_process_of_their_own_and_it_ends_when_idle(served:
     wait_for(lambda: processes(served) == [first])
     assert served.run("grep", "x", SONDE_ASSUME_YES="1", NO_COLOR="1").returncode == 1
     assert processes(served) == [first]
+
+
+def test_another_version_gets_a_process_of_its_own(served: Shell, tmp_path: Path) -> None:
+    """Also the same one after its sources were changed; the old process ends."""
+    import sonde
+
+    package = tmp_path / "sonde"
+    package.mkdir()
+    for path in Path(sonde.__file__).parent.iterdir():
+        (package / path.name).symlink_to(path)
+    version = package / "version.py"
+    version.unlink()
+    version.write_text('__version__ = "9.9"\n')
+    served.run("grep", "x")
+    before = processes(served)
+    for mtime in (1_700_000_000, 1_800_000_000):
+        os.utime(version, (mtime, mtime))
+        assert served.run("grep", "-c", "-I", "Parcels", PYTHONPATH=str(tmp_path)).stdout == "1\n"
+        wait_for(lambda: len(processes(served)) == 2)
+        (new,) = set(processes(served)) - {*before}
+        before = [before[0], new]
+    assert "of sonde 9.9" in served.run("daemon").stdout
 
 
 def test_settings_in_the_users_file_hold_from_the_next_call_on(served: Shell) -> None:

@@ -97,6 +97,7 @@ def environ_of(home: Path) -> dict[str, str]:
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "LANG": "C.UTF-8",
         "SONDE_ASSUME_YES": "1",
+        "SONDE_DAEMON": "off",
         "SONDE_EMBEDDING": "static",  # loading the deep model would double the time
         "GIT_CONFIG_GLOBAL": os.devnull,
     }

@@ -63,6 +63,7 @@ def run_in(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[st
     home = folder / "home"
     home.mkdir(exist_ok=True)
     environment = {"PATH": os.defpath, "HOME": str(home), "SONDE_ASSUME_YES": "1"}
+    environment["SONDE_DAEMON"] = "off"  # it would outlive the test
     run = subprocess.run(
         [str(part) for part in command],
         cwd=folder,

@@ -2,7 +2,7 @@
 
 0: found or done. 1: nothing found. 2: an error. 130: interrupted.
 
-Nothing but the front is imported at the top: most command lines need no more.
+Each way imports what it needs: most command lines need the front alone.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from sonde.cli.background.address import find_address
-from sonde.cli.background.front import QUICK, find_command, run_command
+from sonde.cli.background import QUICK, find_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,18 +18,22 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command channel and return its exit code; given arguments are run in this process,
+    """Run one command line and return its exit code; given arguments are run in this process,
     unless a setting says otherwise."""
     words = sys.argv[1:] if argv is None else list(argv)
     command, code = find_command(words), None
     is_agent = command == "mcp" and not os.isatty(0)
     if is_agent or command in QUICK:
+        from sonde.cli.background.address import find_address
+
         address = find_address(os.environ, wanted=argv is None)
         if address and is_agent:
             from sonde.cli.background.relay import relay
 
             code = relay(address, words)
         elif address:
+            from sonde.cli.background.front import run_command
+
             code = run_command(address, words)
     if code is not None:
         return code

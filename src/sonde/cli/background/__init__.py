@@ -1,1 +1,22 @@
 """One process per user that keeps indexes, watchers and models for agents and the command line."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+QUICK = frozenset(("search", "grep", "related", "history", "files", "status", "projects"))
+"""Commands that run in the background process: short, asking nothing, changing no setting."""
+_TAKING = ("-p", "--project", "--color")  # options before the command that have a value
+
+
+def find_command(argv: Sequence[str]) -> str:
+    """The command in a command line; empty if there is none."""
+    words = iter(argv)
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        if word in _TAKING:
+            next(words, "")
+    return ""

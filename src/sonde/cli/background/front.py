@@ -13,6 +13,8 @@ import socket
 import sys
 import time
 
+from sonde.cli.background import find_command
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
 
     from sonde.cli.background.address import Address
 
-QUICK = frozenset(("search", "grep", "related", "history", "files", "status", "projects"))
-"""Commands that run in the background process: short, asking nothing, changing no setting."""
-_TAKING = ("-p", "--project", "--color")  # options before the command that have a value
 _FAILED, _INTERRUPTED = 2, 130  # as in `sonde.cli.parse`, which loads more than the front needs
 _TRIES = 3  # a process may end just when it is called; one that ends this often will again
 _START_S = 5.0  # for another front to have started it, or for an old process to be gone
@@ -32,17 +31,6 @@ _STOP_S = 1.5  # after Ctrl-C, for running work to end cleanly
 _POLL_S = 0.02  # shorter than a start of Python
 _BACKLOG = 128  # callers that wait while the process starts
 _PRIVATE_FOLDER, _KIND_AND_MODE = 0o040700, 0o170777  # of a mode: a folder of its user alone
-
-
-def find_command(argv: Sequence[str]) -> str:
-    """The command in a command line; empty if there is none."""
-    words = iter(argv)
-    for word in words:
-        if not word.startswith("-"):
-            return word
-        if word in _TAKING:
-            next(words, "")
-    return ""
 
 
 class Channel:

@@ -23,8 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from sonde.cli.background import QUICK
 from sonde.cli.background.address import find_address
-from sonde.cli.background.front import QUICK, Channel, is_same_user
+from sonde.cli.background.front import Channel, is_same_user
 from sonde.runtime.private import hide_files
 
 if TYPE_CHECKING:
