@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
-import numpy as np
-
-from sonde.embedding.base import Vectors
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.passages import (
@@ -22,7 +19,7 @@ from sonde.ranking.passages import (
 )
 from sonde.ranking.question import Question
 from sonde.ranking.weights import PASSAGE_DEEPENED, choose_passage_weights, choose_share
-from sonde.searching.search import Search, choose_report_terms
+from sonde.searching.search import Search, choose_report_terms, compare_chunks
 
 _WEIGHED, _WEIGHED_BY_WORDS = 48, 64
 """Passages whose own text is looked at: a name is among them as often as among all, and what a
@@ -153,17 +150,10 @@ def _score_chunks(
         "chunk_dense": {},
     }
     if probe := search.probe:
-        vectors = search.store.vectors(probe.model, keys)
-        scores["chunk_dense"] = _compare(vectors, probe.vector)
+        scores["chunk_dense"] = compare_chunks(search, probe.model, keys, probe.vector)
         if probe.report is not None:
-            scores["told_dense"] = _compare(vectors, probe.report)
+            scores["told_dense"] = compare_chunks(search, probe.model, keys, probe.report)
     return scores
-
-
-def _compare(vectors: Mapping[int, Vectors], probe: Vectors) -> Mapping[int, float]:
-    if not vectors:
-        return {}
-    return dict(zip(vectors, (np.stack(list(vectors.values())) @ probe).tolist(), strict=True))
 
 
 def _choose_hopeful(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import PurePosixPath
+
+import numpy as np
 
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
@@ -266,14 +268,25 @@ def _attach_scores(search: Search, candidates: dict[str, Candidate], found: Retr
     for candidate in candidates.values():
         candidate.dense_near = len(near & candidate.chunks.keys())
         candidate.deep_near = len(deep_near & candidate.chunks.keys())
+    asked: list[tuple[Evidence, str, Vectors | None]] = []
     if probe := search.probe:
-        for id_, vector in search.store.vectors(probe.model, list(owner)).items():
-            owner[id_].scores["dense"][id_] = float(vector @ probe.vector)
-            if probe.report is not None:
-                owner[id_].scores["report_dense"][id_] = float(vector @ probe.report)
+        asked += [("dense", probe.model, probe.vector), ("report_dense", probe.model, probe.report)]
     if (deep := search.deep) and deep.is_complete:
-        for id_, vector in search.store.vectors(deep.model, list(owner)).items():
-            owner[id_].scores["deep"][id_] = float(vector @ deep.vector)
+        asked.append(("deep", deep.model, deep.vector))
+    for kind, model, vector in asked:
+        if vector is not None:
+            for id_, score in compare_chunks(search, model, list(owner), vector).items():
+                owner[id_].scores[kind][id_] = score
+
+
+def compare_chunks(
+    search: Search, model: str, keys: Sequence[int], vector: Vectors
+) -> Mapping[int, float]:
+    """How similar these chunks are to a vector, where they have one of this model."""
+    rows = search.store.vectors(model, keys)
+    # row by row: equal rows must have equal scores, whatever stands beside them
+    scores = np.einsum("ij,j->i", np.stack(list(rows.values())), vector) if rows else ()
+    return dict(zip(rows, map(float, scores), strict=True))
 
 
 def _add_named(

@@ -93,7 +93,8 @@ _CHECKSUMS = "ALTER TABLE files ADD COLUMN seal INTEGER; ALTER TABLE vectors ADD
 _TAGS = "ALTER TABLE files ADD COLUMN tags TEXT NOT NULL DEFAULT ''"
 _STAMPS = "ALTER TABLE files ADD COLUMN stamp INTEGER NOT NULL DEFAULT 0"
 """Older rows have none: their files are read once more, and kept if their hash is the same."""
-CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_SCHEMA, _CHECKSUMS, _TAGS, _STAMPS))
+_PAGE_BYTES = 8_192  # a chunk wastes half as much of it as of 4,096: a tenth of an index
+CHUNK_FORMAT = Format(0x534F4E44, (_SCHEMA, _CHECKSUMS, _TAGS, _STAMPS), _PAGE_BYTES)
 
 
 def read_state(connection: apsw.Connection, key: str) -> int:
