@@ -209,10 +209,11 @@ def weigh_files(search: Search, question: Question) -> list[Candidate]:
         files.sort(key=_sort_key)
         weights = _choose_weights(question, files[0]) if files else {}
         most = sum(weights.get(name, 0.0) for name in list_definition_features(question))
-        # only for those that can still come among the files whose passages are looked at
-        least = files[FILES - 1].score - most if len(files) > FILES else -math.inf
-        hopeful = [file for file in files if most and file.score >= least]
-        settle_files(search, question, files if search.of_views else hopeful)
+        if files and (most or search.of_views):
+            best = settle_files(search, question, files if search.of_views else files[:FILES])
+            # of the others, only those that can still come among them: they alone show passages
+            least = best[-1].score - most
+            settle_files(search, question, [file for file in files[FILES:] if file.score >= least])
     files.sort(key=_sort_key)
     deep = rerank(search, question, files)
     for file, value in zip(files, deep, strict=False):
