@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-LINES = Path(__file__).with_name("lines.md")
+LINES, SPEED = (Path(__file__).with_name(name) for name in ("lines.md", "speed.md"))
 TITLES = {
     "index": "Indexing",
     "search": "Searching",
@@ -68,6 +68,7 @@ def render_page(results: Mapping[str, Any]) -> str:
             lines += _section(title, found)
     if LINES.exists():  # written by lines.py
         lines += ["## Lines in a server, on a large tree", "", LINES.read_text()]
+    lines += ["## Speed of a search: what was done, tried, dropped", "", SPEED.read_text()]
     return "\n".join(lines).rstrip() + "\n"
 
 
