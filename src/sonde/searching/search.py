@@ -299,10 +299,13 @@ def _add_named(
     states = search.store.files(found[:_NAMED_FILES])
     named = {path: states[path] for path in dict.fromkeys(found) if path in states}
     for path, state in named.items():
-        candidate = candidates.setdefault(path, Candidate(state))
-        for chunk in search.store.chunks_of(path):
-            if not candidate.chunks or defines_name(question, chunk):
-                candidate.chunks.setdefault(chunk.id, chunk)
+        candidates.setdefault(path, Candidate(state))
+    lines = search.store.chunk_lines(named)
+    keys = [key for path in named for key, _, _ in lines.get(path, ())]
+    for chunk in search.store.chunks(keys):
+        held = candidates[chunk.path].chunks
+        if not held or defines_name(question, chunk):
+            held.setdefault(chunk.id, chunk)
     return named
 
 
