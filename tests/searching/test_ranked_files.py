@@ -12,7 +12,7 @@ from sonde.ranking.passages import FILES as BEST
 from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE
 from sonde.searching.modes import weigh_files
-from sonde.searching.search import Search, gather_evidence
+from sonde.searching.search import Search, gather_files, read_names
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import FileState, Filter, ParsedFile
 
@@ -83,7 +83,8 @@ def test_files_left_out_of_the_look_at_definitions_could_not_lead(
         state = FileState(path, str(at), len(text), at, "python", "code")
         store.replace([ParsedFile(state, cut.chunks, cut.symbols)])
     search, question = Search(store, Filter(), 10), read_question(query)
-    every = gather_evidence(search, question)
+    every = gather_files(search, question)
+    read_names(search, question, every)
     for file in every:
         file.weigh(CODE)
     every.sort(key=lambda file: (-file.score, file.state.path))

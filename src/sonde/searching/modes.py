@@ -21,13 +21,7 @@ from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_share, choose_weights
 from sonde.searching.likelihood import weigh_docs
 from sonde.searching.passages import deepen_passages, group_passages
-from sonde.searching.search import (
-    QueryVector,
-    Search,
-    add_definitions,
-    defines_name,
-    gather_files,
-)
+from sonde.searching.search import QueryVector, Search, defines_name, gather_files, read_names
 from sonde.types import Chunk, Scored, Span, Symbol
 
 _FILES = 15  # the best files, whose order the deeper model may change
@@ -225,7 +219,7 @@ def weigh_files(search: Search, question: Question) -> list[Candidate]:
 def settle_files(search: Search, question: Question, files: Sequence[Candidate]) -> list[Candidate]:
     """The files with what their definitions add to their scores, best first."""
     rest = [file for file in files if not file.is_settled]
-    add_definitions(search, question, rest)
+    read_names(search, question, rest)
     for file in rest:
         file.weigh(_choose_weights(question, file))
         file.is_settled = True

@@ -155,14 +155,7 @@ class QueryVectors:
         return self._vectors[embedder.name]
 
 
-def gather_evidence(search: Search, question: Question) -> list[Candidate]:
-    """Every candidate file with its evidence and all features, not yet weighed."""
-    files = gather_files(search, question)
-    add_definitions(search, question, files)
-    return files
-
-
-def add_definitions(search: Search, question: Question, files: Sequence[Candidate]) -> None:
+def read_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
     """The features of the names that files define, which take as long as all the others."""
     paths = [file.state.path for file in files]
     names = search.store.names_of(paths, question.matches.starts)
