@@ -67,6 +67,9 @@ def render_page(results: Mapping[str, Any]) -> str:
     for group, title in TITLES.items():
         if found := results["groups"].get(group):
             lines += _section(title, found)
+        if group == "search":  # written by hand
+            done = Path(__file__).with_name("speed.md").read_text()
+            lines += ["## Speed of a search: what was done, tried, dropped", "", done]
     if LINES.exists():  # written by lines.py
         lines += ["## Lines in a server, on a large tree", "", LINES.read_text(), TRIED.read_text()]
     return "\n".join(lines).rstrip() + "\n"

@@ -34,7 +34,7 @@ from sonde.ranking.features import FEATURES
 from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, DEEP
 from sonde.runtime.work import Work, WriterLock
-from sonde.searching.search import DeepVectors, QueryVector, Search, gather_evidence
+from sonde.searching.search import DeepVectors, QueryVector, Search, gather_files, read_names
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.text.globs import compile_glob
 from sonde.types import Filter
@@ -90,7 +90,9 @@ def gather_rows(
         more = deep and DeepVectors(
             deep.name, deep.embed([question.text], "query")[0], is_complete=True
         )
-        files = gather_evidence(Search(store, Filter(), 20, probe, more), question)
+        search = Search(store, Filter(), 20, probe, more)
+        files = gather_files(search, question)
+        read_names(search, question, files)
         matrix = np.array([[f.features.get(n, 0.0) for n in NAMES] for f in files], np.float64)
         paths = [f.state.path for f in files]
         labels = np.array([_matches(path, targets) for path in paths])

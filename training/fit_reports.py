@@ -33,7 +33,7 @@ from sonde.ranking.features import FEATURES, REPORT_FEATURES
 from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, REPORT
 from sonde.runtime.work import Work
-from sonde.searching.search import QueryVector, Search, gather_evidence
+from sonde.searching.search import QueryVector, Search, gather_files, read_names
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.text.globs import compile_glob
 from sonde.types import Filter
@@ -106,7 +106,9 @@ def measure_issue(store: SqliteChunkStore, text: str, files: set[str]) -> Any:
     embedder = load_provider("static")
     vectors = embedder.embed(question.asked, "query")
     probe = QueryVector(embedder.name, *vectors)
-    ranked = gather_evidence(Search(store, Filter(), 20, probe), question)
+    search = Search(store, Filter(), 20, probe)
+    ranked = gather_files(search, question)
+    read_names(search, question, ranked)
     paths = [file.state.path for file in ranked]
     matrix = np.array([[f.features.get(n, 0.0) for n in NAMES] for f in ranked])
     return matrix, np.array([path in files for path in paths]), paths, len(files), text, None

@@ -7,6 +7,14 @@ import pytest
 from tests.trees import write_files
 
 import sonde
+from sonde.chunking.parse import parse_source
+from sonde.ranking.passages import FILES as BEST
+from sonde.ranking.question import read_question
+from sonde.ranking.weights import CODE
+from sonde.searching.modes import weigh_files
+from sonde.searching.search import Search, gather_files, read_names
+from sonde.stores.chunks.sqlite import SqliteChunkStore
+from sonde.types import FileState, Filter, ParsedFile
 
 FILES = {
     "shop/__init__.py": "",
@@ -60,3 +68,30 @@ def test_an_empty_file_of_the_right_name_has_nothing_to_show(opened: sonde.Sonde
 def test_a_report_says_why_its_file_is_there(opened: sonde.Sonde) -> None:
     best = opened.search(REPORT)[0]
     assert "told_frame" in str(best)
+
+
+@pytest.mark.parametrize("query", ["total of the cart items", "add_total", "how is a price made"])
+def test_files_left_out_of_the_look_at_definitions_could_not_lead(
+    tmp_path: Path, query: str
+) -> None:
+    store = SqliteChunkStore(tmp_path, "code")
+    names = ["total", "cart_items", "add_total", "price", "make_price", "run", "cart", "helper"]
+    for at in range(60):
+        folder = "tests/a/b/c/d" if at % 4 == 0 else f"part{at % 7}"  # which counts much against it
+        path, text = f"{folder}/{names[at % 8]}{at}.py", f"def {names[at * 5 % 8]}(): {at}\n"
+        cut = parse_source(path, text + "# total cart price\n" * (at % 3), kind="code")
+        state = FileState(path, str(at), len(text), at, "python", "code")
+        store.replace([ParsedFile(state, cut.chunks, cut.symbols)])
+    search, question = Search(store, Filter(), 10), read_question(query)
+    every = gather_files(search, question)
+    read_names(search, question, every)
+    for file in every:
+        file.weigh(CODE)
+    every.sort(key=lambda file: (-file.score, file.state.path))
+    found = weigh_files(search, question)
+    store.close()
+    assert len(found) == len(every) > BEST
+    assert [(file.state.path, pytest.approx(file.score)) for file in every[:BEST]] == [
+        (file.state.path, file.score) for file in found[:BEST]
+    ]
+    assert not all(file.is_settled for file in found)

@@ -248,9 +248,12 @@ class _Held(dict[str, Collection[str]]):
 
     def __init__(self, terms: Collection[str]) -> None:
         self._terms = frozenset(terms)
+        self._any = re.compile("|".join(map(re.escape, terms)) or r"(?!)")
 
     def __missing__(self, word: str) -> Collection[str]:
-        self[word] = held = self._terms.intersection(index_terms(word))
+        # in ASCII a term is a piece of the word: cheap to exclude
+        may = not word.isascii() or self._any.search(word.lower().replace("_", ""))
+        self[word] = held = self._terms.intersection(index_terms(word)) if may else frozenset()
         return held
 
 
@@ -267,7 +270,6 @@ class TermCoverage:
     def find(self, text: str) -> Collection[str]:
         """The terms that a text holds."""
         folded = text.lower().replace("_", "")
-        # in ASCII a term is a piece of the text: cheap to exclude
         if text.isascii() and not any(term in folded for term in self._weights):
             return ()
         held = map(self._held.__getitem__, set(find_words(text)))

@@ -71,7 +71,8 @@ def require_memory(size: int) -> None:
 
     Native code that runs out of memory ends the process, so check before calling it.
     """
-    limit, (used, _) = read_address_limit(), read_memory()
+    limit = read_address_limit()
+    used = read_memory()[0] if limit is not None else 0  # seldom: it is asked before every file
     if limit is not None and used and limit - used < size:
         room = max(limit - used, 0) >> 20
         raise MemoryError(

@@ -21,13 +21,7 @@ from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_share, choose_weights
 from sonde.searching.likelihood import weigh_docs
 from sonde.searching.passages import deepen_passages, group_passages
-from sonde.searching.search import (
-    QueryVector,
-    Search,
-    add_definitions,
-    defines_name,
-    gather_files,
-)
+from sonde.searching.search import QueryVector, Search, defines_name, gather_files, read_names
 from sonde.types import Chunk, Scored, Span, Symbol
 
 _FILES = 15  # the best files, whose order the deeper model may change
@@ -209,10 +203,11 @@ def weigh_files(search: Search, question: Question) -> list[Candidate]:
         files.sort(key=_sort_key)
         weights = _choose_weights(question, files[0]) if files else {}
         most = sum(weights.get(name, 0.0) for name in list_definition_features(question))
-        # only for those that can still come among the files whose passages are looked at
-        least = files[FILES - 1].score - most if len(files) > FILES else -math.inf
-        hopeful = [file for file in files if most and file.score >= least]
-        settle_files(search, question, files if search.of_views else hopeful)
+        if files and (most or search.of_views):
+            best = settle_files(search, question, files if search.of_views else files[:FILES])
+            # of the others, only those that can still come among them: they alone show passages
+            least = best[-1].score - most
+            settle_files(search, question, [file for file in files[FILES:] if file.score >= least])
     files.sort(key=_sort_key)
     deep = rerank(search, question, files)
     for file, value in zip(files, deep, strict=False):
@@ -224,7 +219,7 @@ def weigh_files(search: Search, question: Question) -> list[Candidate]:
 def settle_files(search: Search, question: Question, files: Sequence[Candidate]) -> list[Candidate]:
     """The files with what their definitions add to their scores, best first."""
     rest = [file for file in files if not file.is_settled]
-    add_definitions(search, question, rest)
+    read_names(search, question, rest)
     for file in rest:
         file.weigh(_choose_weights(question, file))
         file.is_settled = True

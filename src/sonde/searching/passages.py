@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TypeVar
 
-import numpy as np
-
-from sonde.embedding.base import Vectors
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.passages import (
@@ -24,9 +20,8 @@ from sonde.ranking.passages import (
 )
 from sonde.ranking.question import Question
 from sonde.ranking.weights import PASSAGE_DEEPENED, choose_passage_weights, choose_share
-from sonde.searching.search import Search, choose_report_terms
+from sonde.searching.search import Search, choose_report_terms, compare_chunks, compare_rows
 
-K = TypeVar("K", int, tuple[int, int])
 _WEIGHED, _WEIGHED_BY_WORDS = 48, 64
 """Passages whose own text is looked at: a name is among them as often as among all, and what a
 question describes more often than among 48."""
@@ -158,8 +153,8 @@ def _compare_definitions(
         return _Nearness({}, {}, {})
     first_line = {key: first for rows in files for key, first, _ in rows}
     vectors = search.store.definition_vectors(deep.model, list(first_line))
-    found = _compare(vectors, deep.vector)
-    chunks = _compare(search.store.vectors(deep.model, list(first_line)), deep.vector)
+    found = compare_rows(vectors, deep.vector)
+    chunks = compare_chunks(search, deep.model, list(first_line), deep.vector)
     best = dict(chunks)
     for (key, _), value in found.items():
         best[key] = max(best.get(key, value), value)
@@ -198,17 +193,10 @@ def _score_chunks(
         "chunk_dense": {},
     }
     if probe := search.probe:
-        vectors = search.store.vectors(probe.model, keys)
-        scores["chunk_dense"] = _compare(vectors, probe.vector)
+        scores["chunk_dense"] = compare_chunks(search, probe.model, keys, probe.vector)
         if probe.report is not None:
-            scores["told_dense"] = _compare(vectors, probe.report)
+            scores["told_dense"] = compare_chunks(search, probe.model, keys, probe.report)
     return scores
-
-
-def _compare(vectors: Mapping[K, Vectors], probe: Vectors) -> Mapping[K, float]:
-    if not vectors:
-        return {}
-    return dict(zip(vectors, (np.stack(list(vectors.values())) @ probe).tolist(), strict=True))
 
 
 def _choose_hopeful(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import PurePosixPath
+from typing import TypeVar
+
+import numpy as np
 
 from sonde.embedding.base import PASSAGE_MODES, Embedder, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
@@ -19,6 +22,7 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Filter, Kind, Scored
 
+K = TypeVar("K", int, tuple[int, int])
 EMBEDDING_BUDGET_S = 0.1
 """How long passages may be embedded while the caller waits; longer would be felt."""
 _POOL = 100
@@ -153,14 +157,7 @@ class QueryVectors:
         return self._vectors[embedder.name]
 
 
-def gather_evidence(search: Search, question: Question) -> list[Candidate]:
-    """Every candidate file with its evidence and all features, not yet weighed."""
-    files = gather_files(search, question)
-    add_definitions(search, question, files)
-    return files
-
-
-def add_definitions(search: Search, question: Question, files: Sequence[Candidate]) -> None:
+def read_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
     """The features of the names that files define, which take as long as all the others."""
     paths = [file.state.path for file in files]
     names = search.store.names_of(paths, question.matches.starts)
@@ -266,14 +263,29 @@ def _attach_scores(search: Search, candidates: dict[str, Candidate], found: Retr
     for candidate in candidates.values():
         candidate.dense_near = len(near & candidate.chunks.keys())
         candidate.deep_near = len(deep_near & candidate.chunks.keys())
+    asked: list[tuple[Evidence, str, Vectors | None]] = []
     if probe := search.probe:
-        for id_, vector in search.store.vectors(probe.model, list(owner)).items():
-            owner[id_].scores["dense"][id_] = float(vector @ probe.vector)
-            if probe.report is not None:
-                owner[id_].scores["report_dense"][id_] = float(vector @ probe.report)
+        asked += [("dense", probe.model, probe.vector), ("report_dense", probe.model, probe.report)]
     if (deep := search.deep) and deep.is_complete:
-        for id_, vector in search.store.vectors(deep.model, list(owner)).items():
-            owner[id_].scores["deep"][id_] = float(vector @ deep.vector)
+        asked.append(("deep", deep.model, deep.vector))
+    for kind, model, vector in asked:
+        if vector is not None:
+            for id_, score in compare_chunks(search, model, list(owner), vector).items():
+                owner[id_].scores[kind][id_] = score
+
+
+def compare_chunks(
+    search: Search, model: str, keys: Sequence[int], vector: Vectors
+) -> Mapping[int, float]:
+    """How similar these chunks are to a vector, where they have one of this model."""
+    return compare_rows(search.store.vectors(model, keys), vector)
+
+
+def compare_rows(rows: Mapping[K, Vectors], vector: Vectors) -> Mapping[K, float]:
+    """How similar each row is to a vector."""
+    # row by row: equal rows must have equal scores, whatever stands beside them
+    scores = np.einsum("ij,j->i", np.stack(list(rows.values())), vector) if rows else ()
+    return dict(zip(rows, map(float, scores), strict=True))
 
 
 def _add_named(
@@ -286,10 +298,13 @@ def _add_named(
     states = search.store.files(found[:_NAMED_FILES])
     named = {path: states[path] for path in dict.fromkeys(found) if path in states}
     for path, state in named.items():
-        candidate = candidates.setdefault(path, Candidate(state))
-        for chunk in search.store.chunks_of(path):
-            if not candidate.chunks or defines_name(question, chunk):
-                candidate.chunks.setdefault(chunk.id, chunk)
+        candidates.setdefault(path, Candidate(state))
+    lines = search.store.chunk_lines(named)
+    keys = [key for path in named for key, _, _ in lines.get(path, ())]
+    for chunk in search.store.chunks(keys):
+        held = candidates[chunk.path].chunks
+        if not held or defines_name(question, chunk):
+            held.setdefault(chunk.id, chunk)
     return named
 
 

@@ -33,6 +33,7 @@ class Format:
 
     application_id: int
     steps: tuple[Step, ...]
+    page_bytes: int = 4_096  # of new files: SQLite's default
 
     @property
     def version(self) -> int:
@@ -302,6 +303,7 @@ class Database:
         deadline = time.monotonic() + _BUSY_MS / 1000
         while True:
             try:
+                writer.pragma("page_size", self._form.page_bytes)  # of an empty file
                 writer.execute("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL")
                 break
             except apsw.BusyError:

@@ -137,15 +137,17 @@ class ChunkIndex:
         return {path: sorted(rows) for path, rows in found.items()}
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
-        with self._database.read() as connection:
-            return dict(tables.select_symbols(connection, paths, tables.parse_symbols))
+        return self._parse_symbols(paths, tables.parse_symbols)
 
     def names_of(
         self, paths: Collection[str], holding: Collection[str] = ()
     ) -> Mapping[str, list[tuple[str, str]]]:
-        parse = partial(tables.parse_names, holding=holding)
+        return self._parse_symbols(paths, partial(tables.parse_names, holding=holding))
+
+    def _parse_symbols(self, paths: Collection[str], parse: Callable[[str], R]) -> dict[str, R]:
         with self._database.read() as connection:
-            return dict(tables.select_symbols(connection, paths, parse))
+            rows = tables.select_among(connection, "f.path, f.symbols", paths)
+            return {read_stored_text(path): parse(str(symbols)) for path, symbols in rows}
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         query = "SELECT path, tags FROM files WHERE tags <> ''"
