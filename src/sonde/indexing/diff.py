@@ -96,10 +96,8 @@ def compare_index(
     refused: Refusals | None = None,
     paths: Iterable[str] | None = None,
     force: bool = False,
-    found: Iterable[ListedFile | Skipped] | None = None,
 ) -> Diff:
-    """Compare the stores with the disk, or with the named files and folders (ending in a slash), or
-    with what a look has just `found`.
+    """Compare the stores with the disk, or with the named files and folders (ending in a slash).
 
     Stamps are compared; contents are when they are read. `force` takes every file for
     changed. `refused` is updated in place, by comparing and by an update with the diff.
@@ -114,7 +112,7 @@ def compare_index(
             refused.pop(path, None)
     compared: States = {kind: {} for kind in known} if force else known
     if named is None:
-        diff = compare_tree(tree, compared, refused, work, found)
+        diff = compare_tree(tree, compared, refused, work)
     else:
         diff = _compare_paths(tree, compared, refused, named)
     if force:
@@ -136,29 +134,23 @@ def compare_index(
     )
 
 
-def compare_tree(
-    tree: Tree,
-    known: States,
-    refused: Refusals,
-    work: Work,
-    found: Iterable[ListedFile | Skipped] | None = None,
-) -> Diff:
-    """Walk the disk once, unless that was done, and compare stamps with known states."""
+def compare_tree(tree: Tree, known: States, refused: Refusals, work: Work) -> Diff:
+    """Walk the disk once and compare stamps with known states."""
     diff = Diff()
     seen: dict[Kind, set[str]] = {"code": set(), "docs": set()}
     total = 0
-    for each in tree.walk() if found is None else found:
-        if isinstance(each, Skipped):
-            diff.omitted.add(each)
+    for found in tree.walk():
+        if isinstance(found, Skipped):
+            diff.omitted.add(found)
             continue
-        kind = tree.kind_of(each.path)
+        kind = tree.kind_of(found.path)
         if kind is None:
             continue
         total += 1
         if total % _REPORT_EVERY_FILES == 0:
             work.report(Progress("scanning", done=total))
-        seen[kind].add(each.path)
-        _compare_file(diff, kind, each, known[kind].get(each.path), refused)
+        seen[kind].add(found.path)
+        _compare_file(diff, kind, found, known[kind].get(found.path), refused)
     for kind, states in known.items():
         diff.removed.extend((kind, path) for path in states if path not in seen[kind])
     for path in [path for path in refused if not any(path in paths for paths in seen.values())]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import Empty
 
 from sonde.errors import Cancelled, SondeError
-from sonde.indexing.diff import EVERYTHING, compare_index
+from sonde.indexing.diff import EVERYTHING
 from sonde.indexing.following import (
     Inbox,
     Settling,
@@ -27,13 +27,12 @@ from sonde.indexing.following import (
 )
 from sonde.indexing.sources import Identity, identify_files
 from sonde.policy.changes import WatchFailed, find_silent_file_system
-from sonde.projects.freshness import KnownFiles
 from sonde.projects.maintenance import IdleWork, check_if_due
 from sonde.projects.project import HEARTBEAT_FILE, Project, Workspace
-from sonde.projects.update import update_changed, update_project
+from sonde.projects.update import compare_project, update_changed, update_project
 from sonde.runtime.work import Work
 from sonde.stores.files import write_json
-from sonde.stores.records import load_refused, stamp_now
+from sonde.stores.records import stamp_now
 from sonde.types import FileContent
 
 TICK_S = 1.0  # how often a leader and those that stand by look at what is due
@@ -364,10 +363,7 @@ def find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]
     Where size and time leave it open, as with a file that was indexed in the moment it was
     written, the content decides, and the new time is recorded.
     """
-    tree, refused = project.tree, load_refused(project.folder)
-    # a look instead of a walk, which the next search profits from
-    found = project.part(KnownFiles).candidates.list_all(tree.sources)
-    diff = compare_index(tree, project.stores(), work, refused=refused, found=found)
+    diff = compare_project(project, work)
     changed = {entry.path for _, entry in diff.changed}
     same = set()
     for path in changed:

@@ -80,10 +80,6 @@ class LineCandidates:
         """What the last look left out."""
         return self._census.list_skipped()
 
-    def list_all(self, sources: Sequence[Source]) -> list[ListedFile | Skipped]:
-        """The same as a walk finds."""
-        return [*self.look(sources).entries.values(), *self.list_skipped()]
-
     def choose(
         self,
         sight: CandidateFiles,
