@@ -178,7 +178,12 @@ def compare(folder: Path, home: Path, seed: int, cases: int) -> Iterator[str]:
     assert server.stdin
     assert server.stdout
     with server:
-        for _ in range(cases):
+        for number in range(cases):
+            if number == cases // 2:  # from now on, an index narrows what is read
+                order = [["index", "--yes", str(corpus)], str(empty), str(out)]
+                server.stdin.write(json.dumps(order) + "\n")
+                server.stdin.flush()
+                assert int(server.stdout.readline()) == 0
             argv, piped = draw_arguments(rng)
             stdin = fed if piped else empty
             with stdin.open("rb") as given:

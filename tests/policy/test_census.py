@@ -204,3 +204,19 @@ def test_a_look_at_what_was_noted_finds_what_a_walk_finds(
         act(root, what, path, other)
     assert dict(census.look()) == walk(root)
     assert set(census.list_skipped()) == skip(root)
+
+
+def test_what_happens_under_another_name_of_a_file_is_seen(tmp_path: Path) -> None:
+    """Also after a look at everything, which finds nothing new about it."""
+    rules = Rules(owner=tmp_path.stat().st_uid)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a" / "one.py").write_text("x")
+    os.link(tmp_path / "a" / "one.py", tmp_path / "b" / "two.py")
+    now = [0.0]
+    census = Census([Source("", tmp_path, rules)], whole_s=10.0, clock=lambda: now[0])
+    for at in (0.0, 1.0, 20.0, 21.0):
+        now[0] = at
+        census.look()
+        (tmp_path / "b" / "two.py").write_text("x" * int(at + 2))
+        assert census.look()["a/one.py"].size == at + 2

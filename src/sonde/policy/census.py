@@ -12,7 +12,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeVar
@@ -78,8 +78,9 @@ class Census:
         *,
         settle_ns: int = _SETTLE_NS,
         whole_s: float = _WHOLE_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._counts = [_Count(source, settle_ns, whole_s) for source in sources]
+        self._counts = [_Count(source, settle_ns, whole_s, clock) for source in sources]
         self._prefixes = [source.prefix for source in sources]
         self._guard = threading.Lock()
         self._entries: dict[str, ListedFile] = {}
@@ -91,19 +92,21 @@ class Census:
         with self._guard:
             changed = [count.look() for count in self._counts]
             if any(changed) or not self.version:
-                named = self._merge([each.entries for each in self._counts])
-                self._entries = {
-                    path: each if each.path == path else each._replace(path=path)
-                    for path, each in sorted(named)
-                }
+                found = [
+                    entry._replace(path=prefix + entry.path) if prefix else entry
+                    for prefix, entry in self._merge([each.entries for each in self._counts])
+                ]
+                self._entries = {entry.path: entry for entry in sorted(found)}
                 self.version += 1
             return self._entries
 
     def list_skipped(self) -> list[Skipped]:
         """What the last look left out, a folder with everything in it as one."""
         with self._guard:
-            named = self._merge([each.skipped for each in self._counts])
-            return [replace(each, path=path) for path, each in named]
+            return [
+                replace(found, path=prefix + found.path) if prefix else found
+                for prefix, found in self._merge([each.skipped for each in self._counts])
+            ]
 
     def _merge(self, counts: Sequence[Mapping[str, F]]) -> Iterator[tuple[str, F]]:
         for prefix, found in zip(self._prefixes, counts, strict=True):
@@ -111,14 +114,16 @@ class Census:
             nested = tuple(p for p in self._prefixes if p != prefix and p.startswith(prefix))
             for path, each in found.items():
                 if not (nested and (prefix + path).startswith(nested)):
-                    yield prefix + path, each
+                    yield prefix, each
 
 
 class _Count:
     """The files of one source."""
 
-    def __init__(self, source: Source, settle_ns: int, whole_s: float) -> None:
-        self._settle_ns, self._whole_s = settle_ns, whole_s
+    def __init__(
+        self, source: Source, settle_ns: int, whole_s: float, clock: Callable[[], float]
+    ) -> None:
+        self._settle_ns, self._whole_s, self._clock = settle_ns, whole_s, clock
         self._root = source.root
         self._rules = source.rules
         self._gate = compile_rules(source.rules)
@@ -136,7 +141,7 @@ class _Count:
 
     def look(self) -> bool:
         """Update `entries`; whether anything changed."""
-        changed, now = False, time.monotonic()
+        changed, now = False, self._clock()
         base = f"{self._root.resolve()}{os.sep}"
         if base != self._base:
             # the root, the one place where a link is followed, leads elsewhere now: start over
@@ -164,7 +169,6 @@ class _Count:
             return None
         touched = self._events.take()
         if touched is None or self._whole_at is None or now - self._whole_at > self._whole_s:
-            self._linked.clear()
             return None
         touched |= {path[: path.rfind("/") + 1] for path in self._linked}
         unsure = [p for p, known in self._known.items() if known.git or not known.watched]

@@ -106,7 +106,7 @@ def _read(path: Path, _stamp: tuple[int, ...], limit: int) -> bytes:
         return b""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)  # a folder of repositories is looked at on every search
 def _parse_tracked(
     index: Path, stamp: tuple[int, ...], oid_bytes: int
 ) -> tuple[frozenset[str], frozenset[str]]:

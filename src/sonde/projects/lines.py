@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from sonde.errors import CatalogError, FileMissing, OutsideRoots, PermissionDenied
 from sonde.indexing.sources import Tree, TreeReader
@@ -55,11 +54,6 @@ class LineScan:
         )
 
 
-class _Scanned(NamedTuple):
-    entry: ListedFile
-    trusted: bool
-
-
 def scan_project(
     project: Project,
     scan: LineScan,
@@ -76,12 +70,12 @@ def scan_project(
     expression = scan.compile()
     for pattern in (*scan.include, *scan.exclude):
         filter_paths((), include=(pattern,))  # refuse a wrong glob even if no file is read
-    sight = _look(project, scan)
+    sight, _ = look_around(project, project.tree, [read_folder(path) for path in scan.paths])
     chosen, trusted, stores = choose_files(project, sight, expression.needs)
     entries = sight.entries
-    files = (_Scanned(entries[path], path in trusted) for path in narrow_scope(scan, chosen))
+    files = ((entries[path], path in trusted, None) for path in narrow_scope(scan, chosen))
     with open_reader(project.tree) as reader:
-        for entry, known in sift_files(files, stores, expression.find_among):
+        for entry, known, _ in sift_files(files, stores, expression.find_among):
             work.check()
             text = reader.read_utf8(entry.path, vouched=entry.stamp if known else None)
             if not isinstance(text, Skipped):
@@ -98,49 +92,23 @@ def scan_project(
 
 
 def look_around(
-    project: Project | None, tree: Tree, under: str, *, file: bool = False
-) -> tuple[CandidateFiles, Iterable[Skipped]]:
-    """The files of a tree as they are now, at least those below a folder, and what is left out; or
-    one `file`."""
-    if project and tree is project.tree and not file:
+    project: Project | None, tree: Tree, places: Sequence[str]
+) -> tuple[CandidateFiles, Collection[Skipped]]:
+    """The files of a tree as they are now, and what is left out: all of them, or at first only at
+    and below these places."""
+    everywhere = "" in places or not places
+    if project and tree is project.tree:
         candidates = project.part(KnownFiles).candidates
-        if not under or candidates.has_looked:
+        if everywhere or candidates.has_looked:
             return candidates.look(tree.sources), candidates.list_skipped()
-    found = [tree.check(under)] if file else list(tree.walk(under))
-    entries = {each.path: each for each in found if isinstance(each, ListedFile)}
-    skipped = [each for each in found if isinstance(each, Skipped)]
-    return CandidateFiles(entries, version=-time.monotonic_ns()), skipped
-
-
-@contextmanager
-def open_readers() -> Iterator[Callable[..., FileText | Skipped]]:
-    """A function that reads the files of any trees, best in the order of their paths."""
-    readers: dict[int, TreeReader] = {}
-
-    def read(tree: Tree, entry: ListedFile, *, trusted: bool) -> FileText | Skipped:
-        reader = readers.setdefault(id(tree), TreeReader(tree))
-        return reader.read_utf8(entry.path, vouched=entry.stamp if trusted else None)
-
-    try:
-        yield read
-    finally:
-        for reader in readers.values():
-            reader.close()
-
-
-def _look(project: Project, scan: LineScan) -> CandidateFiles:
-    """The files as they are now: all of them, or only the part a first search is limited to."""
-    folders = [read_folder(path) for path in scan.paths]
-    candidates = project.part(KnownFiles).candidates
-    if "" in folders or not folders or candidates.has_looked:
-        return candidates.look(project.tree.sources)
-    entries: dict[str, ListedFile] = {}
-    for folder in folders:
-        found = [*project.tree.walk(folder)]
+    found: dict[str, ListedFile | Skipped] = {}
+    for place in [""] if everywhere else places:
+        found |= {each.path: each for each in tree.walk(place)}
         with suppress(OutsideRoots):  # a folder that holds whole roots lies in none
-            found.append(project.tree.check(folder))
-        entries |= {entry.path: entry for entry in found if isinstance(entry, ListedFile)}
-    return CandidateFiles(entries, version=-time.monotonic_ns())
+            found |= {place: tree.check(place)} if place else {}
+    entries = {path: each for path, each in found.items() if isinstance(each, ListedFile)}
+    skipped = [each for each in found.values() if isinstance(each, Skipped)]
+    return CandidateFiles(entries, version=-time.monotonic_ns()), skipped
 
 
 def narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TextIO
 
@@ -19,7 +20,7 @@ from sonde.cli.grep.printing import Form, Printer, count_left_out, pick_lines
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest
-from sonde.projects.lines import open_readers
+from sonde.indexing.sources import TreeReader
 from sonde.runtime.work import Work
 from sonde.searching.lines.candidates import sift_files
 from sonde.searching.lines.grep import Expression, compile_pattern
@@ -126,13 +127,17 @@ def _read(
     chosen: Selection, narrow: Expression | None, work: Work
 ) -> Iterator[tuple[SearchedFile, FileText]]:
     """The texts of the files that can match, in order."""
-    files: Iterable[SearchedFile] = chosen.files
-    if narrow:
-        files = sift_files(files, chosen.stores, narrow.find_among)
-    with open_readers() as read:
-        for found in files:
+    every = ((found.entry, found.trusted, found) for found in chosen.files)
+    files = sift_files(every, chosen.stores, narrow.find_among) if narrow else every
+    with ExitStack() as stack:
+        readers: dict[int, TreeReader] = {}
+        for entry, trusted, found in files:
             work.check()
-            text = read(found.place.tree, found.entry, trusted=found.trusted)
+            tree = found.place.tree
+            if id(tree) not in readers:
+                readers[id(tree)] = stack.enter_context(TreeReader(tree))
+            reader = readers[id(tree)]
+            text = reader.read_utf8(entry.path, vouched=entry.stamp if trusted else None)
             if isinstance(text, FileText):
                 yield found, text
             else:

@@ -274,12 +274,12 @@ def _list_place(
     *,
     count: bool,
 ) -> Iterator[SearchedFile]:
-    sight, skipped = look_around(place.project, place.tree, place.under, file=place.named_file)
-    start = f"{place.under}/" if place.under and not place.named_file else ""
+    sight, skipped = look_around(place.project, place.tree, [place.under])
+    start = f"{place.under}/" if place.under else ""
     files, trusted, stores = choose_files(place.project, sight, needs)
     chosen.stores = stores or chosen.stores
     for each in sight.entries if count else files:
-        if not each.startswith(start):
+        if not each.startswith(start) and each != place.under:
             continue
         shown, below = _spell(here, place, each)
         if place.named_file or names.takes(shown.removeprefix("./"), below):
@@ -288,9 +288,8 @@ def _list_place(
             chosen.counted_bytes += entry.size
             if each in files:
                 yield SearchedFile(shown, entry, place, each in trusted)
-    yield from _list_skipped(
-        here, place, names, chosen, [each for each in skipped if each.path.startswith(start)]
-    )
+    inside = [one for one in skipped if one.path.startswith(start) or one.path == place.under]
+    yield from _list_skipped(here, place, names, chosen, inside)
 
 
 def _list_skipped(

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from sonde.errors import CatalogError
 from sonde.policy.admit import Source
@@ -139,55 +139,43 @@ class LineCandidates:
         return index
 
 
-class Sifted(Protocol):
-    """A file that is searched."""
-
-    @property
-    def entry(self) -> ListedFile:
-        """As it was listed."""
-
-    @property
-    def trusted(self) -> bool:
-        """Whether its content was admitted before, and the index has it."""
-
-
-F = TypeVar("F", bound=Sifted)
+X = TypeVar("X")
+Searched = tuple[ListedFile, bool, X]
+"""A file, whether its content was admitted before and the index has it, and what goes with it."""
 
 
 def sift_files(
-    files: Iterable[F],
+    files: Iterable[Searched[X]],
     stores: Collection[ChunkStore],
     find: Callable[[Mapping[str, bytes]], set[str]],
-) -> Iterator[F]:
+) -> Iterator[Searched[X]]:
     """Those of the files that can match, in their order, by the texts that the index has of them:
     it takes a quarter of the time to read a file there. `find` names the texts that can match; it
     works on one batch while the next is read."""
+
+    def keep(batch: list[Searched[X]], texts: Mapping[str, bytes]) -> list[Searched[X]]:
+        kept = find(texts)
+        return [each for each in batch if each[0].path in kept or each[0].path not in texts]
+
     with ThreadPoolExecutor(1) as worker:
-        before: Future[list[F]] | None = None
+        before: Future[list[Searched[X]]] | None = None
         for batch in _split(files):
             texts: dict[str, bytes] = {}
             with suppress(CatalogError):  # a broken index saves no time, and costs no answer
                 for store in stores:
-                    texts |= store.whole_texts([f.entry.path for f in batch if f.trusted])
-            after = worker.submit(_keep, batch, texts, find)
+                    texts |= store.whole_texts([entry.path for entry, known, _ in batch if known])
+            after = worker.submit(keep, batch, texts)
             yield from before.result() if before else ()
             before = after
         yield from before.result() if before else ()
 
 
-def _keep(
-    batch: list[F], texts: Mapping[str, bytes], find: Callable[[Mapping[str, bytes]], set[str]]
-) -> list[F]:
-    kept = find(texts)
-    return [each for each in batch if (path := each.entry.path) in kept or path not in texts]
-
-
-def _split(files: Iterable[F]) -> Iterator[list[F]]:
-    batch: list[F] = []
+def _split(files: Iterable[Searched[X]]) -> Iterator[list[Searched[X]]]:
+    batch: list[Searched[X]] = []
     room = _BATCH_BYTES
     for each in files:
         batch.append(each)
-        room -= each.entry.size
+        room -= each[0].size
         if room < 0:
             yield batch
             batch, room = [], _BATCH_BYTES
