@@ -55,8 +55,9 @@
   function searchSoon(options) {
     clearTimeout(timer);
     const pause = running ? Math.min(Math.max(spent - SOON_MS, 0), MOST_MS) : 0;
-    if (pause) timer = setTimeout(() => search(options), pause);
-    else search(options);
+    if (!pause) return search(options);
+    running.abort(); // what is overtaken must not slow down what comes
+    timer = setTimeout(() => search(options), pause);
   }
 
   async function ask(way, signal) {
