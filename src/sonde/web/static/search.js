@@ -49,7 +49,7 @@
   let running = null;
   let timer = 0;
   let spent = 0; // how long answers take, lately
-  const SOON_MS = 150; // answers that come within this are asked for at every key
+  const SOON_MS = 100; // answers that come within this are asked for at every key
   const MOST_MS = 250; // a slow server at work is asked when the keys rest, but not much later
 
   function searchSoon(options) {
