@@ -49,14 +49,15 @@
   let running = null;
   let timer = 0;
   let spent = 0; // how long answers take, lately
-  const SOON_MS = 150; // answers that come within this are asked for at every key
+  const SOON_MS = 100; // answers that come within this are asked for at every key
   const MOST_MS = 250; // a slow server at work is asked when the keys rest, but not much later
 
   function searchSoon(options) {
     clearTimeout(timer);
     const pause = running ? Math.min(Math.max(spent - SOON_MS, 0), MOST_MS) : 0;
-    if (pause) timer = setTimeout(() => search(options), pause);
-    else search(options);
+    if (!pause) return search(options);
+    running.abort(); // what is overtaken must not slow down what comes
+    timer = setTimeout(() => search(options), pause);
   }
 
   async function ask(way, signal) {
