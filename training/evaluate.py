@@ -3,6 +3,8 @@
     python training/evaluate.py static deep --cosqa DIR --queries queries.json --corpora DIR
     python training/evaluate.py static:FOLDER deep:FOLDER ...     (weights that are not bundled)
 
+Questions and code are embedded as by an index.
+
 Dense scores alone: chunks are runs of lines of about 1,500 characters with the path in front,
 a file counts by its best chunk. The product ranks with more evidence; this compares models.
 """
@@ -56,9 +58,8 @@ def read_chunks(root: Path) -> list[tuple[str, str]]:
 def measure_cosqa(model: Embedder, folder: Path) -> float:
     functions = json.loads((folder / "functions.json").read_text())
     questions = json.loads((folder / "queries.json").read_text())
-    scores = (
-        model.embed([q["query"] for q in questions], "query") @ model.embed(functions, "passage").T
-    )
+    asked = model.embed([q["query"] for q in questions], "query")
+    scores = asked @ model.embed(functions, "code").T
     right = scores[np.arange(len(questions)), [q["id"] for q in questions]]
     return float((1 / (1 + (scores > right[:, None]).sum(1))).mean())
 
@@ -89,7 +90,7 @@ def measure_repository(model: Embedder, folder: Path, entry: dict) -> list[float
     chunks = read_chunks(folder)
     paths = [path for path, _ in chunks]
     passages = [f"{path.replace('/', ' ')}\n{text}" for path, text in chunks]
-    vectors = model.embed(passages, "passage")
+    vectors = model.embed(passages, "code")
     asked = model.embed([q["query"] for q in entry["queries"]], "query")
     results = []
     for query, scores in zip(entry["queries"], asked @ vectors.T, strict=True):

@@ -1,7 +1,7 @@
 """BERT weights (safetensors) -> the int8 ONNX graph that the package ships.
 
     python training/export_onnx.py WEIGHTS.safetensors OUT.onnx
-        [--calibrate PAIRS --vocabulary FILE | --fp32]
+        [--calibrate PAIRS --vocabulary FILE | --fp32] [--beside GRAPH.onnx]
 
 The graph is written node by node with the `onnx` helper, so that it holds exactly what the
 CPU runtime has fast kernels for: rows of the int8 token table, one product for query, key and
@@ -10,7 +10,8 @@ and pooling. Weights have 7 bits, because products of 8-bit weights overflow on 
 without VNNI. `--calibrate` names pairs whose passages decide how outlier channels are moved from
 activations into weights (SmoothQuant), which wins back more than the eighth bit. Ten products that
 it does not help have a scale for every 128 numbers of a row instead, of weights and activations
-alike: twice the time of the others, and nearly exact.
+alike: twice the time of the others, and nearly exact. `--beside` puts an encoder of code next to
+the one in a graph that this script wrote: both read the same tables.
 """
 
 from __future__ import annotations
@@ -29,13 +30,20 @@ from onnx import TensorProto, helper, numpy_helper
 
 LAYERS, HIDDEN, HEADS, EPSILON = 6, 384, 12, 1e-12
 MICROSOFT = "com.microsoft"
-SMOOTHED = {*(f"layer{i}.wide" for i in range(LAYERS)), "layer5.narrow"}
+SMOOTHED = {
+    *(f"layer{i}.wide" for i in range(LAYERS)), "layer5.narrow",
+    "code0.wide", "code1.qkv", "code1.wide", "code2.qkv", "code2.asked", "code2.narrow",
+}  # fmt: skip
 # Quantised alone, each of these changes the vectors more than all others together.
 BLOCKED = {
     *(f"layer{i}.narrow" for i in range(LAYERS - 1)), "layer1.wide", "layer2.wide",
-    *(f"layer{i}.qkv" for i in range(3, LAYERS)),
+    *(f"layer{i}.qkv" for i in range(3, LAYERS)), "layer5.asked",
+    "code1.narrow", "code2.mixed",
 }  # fmt: skip
+# One unit makes the outliers here: those with high peaks are computed again, their values shared.
+SPREAD = {"code0.narrow": 80}
 BLOCK = 128
+PADDED = ["batch", "length"]
 Weights = dict[str, NDArray[np.float32]]
 Peaks = dict[str, NDArray[np.float32]]
 """The largest activation of each channel that goes into a product."""
@@ -82,10 +90,21 @@ def smooth(peaks: NDArray[np.float32], weight: NDArray[np.float32]) -> NDArray[n
     return (factors / np.exp(np.log(factors).mean())).astype(np.float32)
 
 
+def spread(peaks: NDArray[np.float32], more: int) -> tuple[NDArray, NDArray]:
+    """Which units to compute, `more` of them again, and what share each then has of its value."""
+    copies = np.ones(len(peaks), np.int64)
+    for _ in range(more):
+        copies[(peaks / copies).argmax()] += 1
+    units = np.repeat(np.arange(len(peaks)), copies)
+    return units, (1 / copies[units]).astype(np.float32)
+
+
 class Graph:
     """Nodes and constants under construction."""
 
-    def __init__(self, *, quantised: bool, bits: int, peaks: Peaks | None) -> None:
+    def __init__(
+        self, *, quantised: bool = True, bits: int = 7, peaks: Peaks | None = None
+    ) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.quantised, self.bits, self.peaks = quantised, bits, peaks or {}
@@ -98,8 +117,10 @@ class Graph:
         self.nodes.append(helper.make_node(kind, inputs, [output], domain=domain, **settings))
         return output
 
-    def multiply(self, x: str, weight: NDArray, bias: NDArray, name: str) -> str:
-        """x @ weight + bias."""
+    def multiply(
+        self, x: str, weight: NDArray, bias: NDArray, name: str, shares: NDArray | None = None
+    ) -> str:
+        """x @ weight + bias; with `shares`, x is multiplied by them first."""
         b = self.constant(f"{name}.bias", bias)
         if not self.quantised:
             w = self.constant(f"{name}.weight", weight)
@@ -107,7 +128,9 @@ class Graph:
             return self.add("Add", [product, b], name)
         if name in BLOCKED:
             return self.multiply_blocks(x, weight, b, name)
-        if name in self.peaks:
+        if shares is not None:
+            x = self.add("Mul", [x, self.constant(f"{name}.shares", shares)], f"{name}.shared")
+        elif name in self.peaks:
             factors = smooth(self.peaks[name], weight)
             weight = weight * factors[:, None]
             inverse = self.constant(f"{name}.smoothing", 1 / factors)
@@ -141,20 +164,65 @@ class Graph:
         return self.add("Mul", [real, factor], name)
 
     def normalise(self, x: str, skip: str, w: Weights, key: str, name: str) -> str:
-        inputs = [
-            x,
-            skip,
-            self.constant(f"{name}.gamma", w[f"{key}.weight"]),
-            self.constant(f"{name}.beta", w[f"{key}.bias"]),
-        ]
-        return self.add("SkipLayerNormalization", inputs, name, MICROSOFT, epsilon=EPSILON)
+        total = self.add("Add", [x, skip], f"{name}.sum")  # fused with the rest, it is slower
+        gamma = self.constant(f"{name}.gamma", w[f"{key}.weight"])
+        beta = self.constant(f"{name}.beta", w[f"{key}.bias"])
+        return self.add("LayerNormalization", [total, gamma, beta], name, epsilon=EPSILON)
 
 
 def build(
-    w: Weights, *, quantised: bool, bits: int = 7, peaks: Peaks | None = None
+    w: Weights,
+    name: str = "layer",
+    *,
+    quantised: bool,
+    bits: int = 7,
+    peaks: Peaks | None = None,
+    beside: onnx.ModelProto | None = None,
 ) -> onnx.ModelProto:
-    """The encoder, its first row at unit length: ids, mask -> vectors."""
+    """The encoder, its first row at unit length: ids, mask -> vectors.
+
+    With `beside`, `w` is an encoder of code over that graph's tables: the input `code` chooses.
+    """
     g = Graph(quantised=quantised, bits=bits, peaks=peaks)
+    inputs = [("ids", TensorProto.INT64, PADDED), ("mask", TensorProto.INT64, PADDED)]
+    if beside:
+        add_layers(g, w, name, f"{name}.vectors")
+        g = branch(beside.graph, g)
+        inputs.append(("code", TensorProto.BOOL, []))
+    else:
+        add_tables(g, w)
+        add_layers(g, w, name, "vectors")
+    given = [helper.make_tensor_value_info(*one) for one in inputs]
+    graph = helper.make_graph(g.nodes, "encoder", given, [describe("vectors")], g.constants)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(MICROSOFT, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def describe(output: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", HIDDEN])
+
+
+def branch(whole: onnx.GraphProto, code: Graph) -> Graph:
+    """The tables of a graph, and behind them its layers or those of `code`.
+
+    Of two plain outputs the runtime computes both, whichever is asked for; of two branches one.
+    Constants stay outside of the branches: those inside are kept in memory twice.
+    """
+    tables = Graph()
+    start = 1 + [node.output[0] for node in whole.node].index("mask.int32")
+    tables.nodes, layers = list(whole.node[:start]), list(whole.node[start:])
+    tables.constants = [*whole.initializer, *code.constants]
+    layers[-1].output[0] = "layer.vectors"
+    branches = {
+        "then_branch": helper.make_graph(code.nodes, "code", [], [describe("code.vectors")]),
+        "else_branch": helper.make_graph(layers, "layers", [], [describe("layer.vectors")]),
+    }
+    tables.add("If", ["code"], "vectors", **branches)
+    return tables
+
+
+def add_tables(g: Graph, w: Weights) -> None:
+    """Pieces and their places, normalised: what the first layer reads."""
     fixed = w["embeddings.token_type_embeddings.weight"][0]
     g.constant("zero", np.array([0], np.int64))
     g.constant("one", np.array([1], np.int64))
@@ -167,65 +235,75 @@ def build(
     words_placed = g.add("Add", [words, row], "placed")
     gamma = g.constant("embedded.gamma", w["embeddings.LayerNorm.weight"])
     beta = g.constant("embedded.beta", w["embeddings.LayerNorm.bias"])
-    x = g.add("LayerNormalization", [words_placed, gamma, beta], "embedded", epsilon=EPSILON)
+    g.add("LayerNormalization", [words_placed, gamma, beta], "embedded", epsilon=EPSILON)
     g.add("Cast", ["mask"], "mask.int32", to=TensorProto.INT32)
-    for i in range(LAYERS):
-        key, at = f"encoder.layer.{i}", f"layer{i}"
-        parts = [f"{key}.attention.self.{part}" for part in ("query", "key", "value")]
-        weight = np.concatenate([w[f"{part}.weight"].T for part in parts], 1)
-        bias = np.concatenate([w[f"{part}.bias"] for part in parts])
-        together = g.multiply(x, weight, bias, f"{at}.qkv")
-        outputs = [f"{at}.{part}" for part in ("query", "key", "value")]
-        g.nodes.append(helper.make_node("Split", [together], outputs, axis=2, num_outputs=3))
-        attended = g.add(
-            "MultiHeadAttention",
-            [*outputs, "", "mask.int32"],
-            f"{at}.attended",
-            MICROSOFT,
-            num_heads=HEADS,
-        )
-        dense = f"{key}.attention.output.dense"
-        mixed = g.multiply(attended, w[f"{dense}.weight"].T, w[f"{dense}.bias"], f"{at}.mixed")
-        x = g.normalise(mixed, x, w, f"{key}.attention.output.LayerNorm", f"{at}.middle")
-        dense = f"{key}.intermediate.dense"
-        wide = g.multiply(x, w[f"{dense}.weight"].T, w[f"{dense}.bias"], f"{at}.wide")
-        bent = g.add("Gelu", [wide], f"{at}.bent", MICROSOFT)
-        dense = f"{key}.output.dense"
-        narrow = g.multiply(bent, w[f"{dense}.weight"].T, w[f"{dense}.bias"], f"{at}.narrow")
-        x = g.normalise(narrow, x, w, f"{key}.output.LayerNorm", f"{at}.out")
-    # The first row, the opening piece's, stands for the text.
-    first = g.add("Gather", [x, "zero"], "first", axis=1)
-    first = g.add("Squeeze", [first, "one"], "text")
-    norm = g.add("ReduceL2", [first, "one"], "norm", keepdims=1)
-    g.add("Div", [first, norm], "vectors")
-    kind = TensorProto.INT64
-    graph = helper.make_graph(
-        g.nodes,
-        "encoder",
-        [
-            helper.make_tensor_value_info("ids", kind, ["batch", "length"]),
-            helper.make_tensor_value_info("mask", kind, ["batch", "length"]),
-        ],
-        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", HIDDEN])],
-        g.constants,
-    )
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(MICROSOFT, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def measure_peaks(w: Weights, passages: list[str], vocabulary: Path) -> Peaks:
+def add_layers(g: Graph, w: Weights, name: str, output: str) -> None:
+    """All layers of the weights, and the first row at the end, which stands for the text.
+
+    Of the last layer only that row is computed: the others are needed as keys and values alone.
+    """
+    layers = sum(key.endswith("attention.self.query.weight") for key in w)
+    x = "embedded"
+    for i in range(layers):
+        at = f"{name}{i}"
+        if i < layers - 1:
+            x = add_layer(g, w, f"encoder.layer.{i}", at, x, x)
+        else:
+            first = g.add("Gather", [x, "zero"], f"{at}.first", axis=1)
+            x = add_layer(g, w, f"encoder.layer.{i}", at, x, first)
+    text = g.add("Squeeze", [x, "one"], f"{name}.text")
+    norm = g.add("ReduceL2", [text, "one"], f"{name}.norm", keepdims=1)
+    g.add("Div", [text, norm], output)
+
+
+def add_layer(g: Graph, w: Weights, key: str, at: str, x: str, asking: str) -> str:
+    """One layer over the rows `x` for the rows that are `asking`."""
+
+    def multiply(rows: str, parts: list[str], name: str) -> str:
+        weight = np.concatenate([w[f"{key}.{part}.weight"].T for part in parts], 1)
+        bias = np.concatenate([w[f"{key}.{part}.bias"] for part in parts])
+        return g.multiply(rows, weight, bias, f"{at}.{name}")
+
+    parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
+    names = [f"{at}.{part}" for part in ("query", "key", "value")]
+    if asking == x:
+        together = multiply(x, parts, "qkv")
+        g.nodes.append(helper.make_node("Split", [together], names, axis=2, num_outputs=3))
+    else:
+        names[0] = multiply(asking, parts[:1], "asked")
+        together = multiply(x, parts[1:], "qkv")
+        g.nodes.append(helper.make_node("Split", [together], names[1:], axis=2, num_outputs=2))
+    inputs = [*names, "", "mask.int32"]
+    attended = g.add("MultiHeadAttention", inputs, f"{at}.attended", MICROSOFT, num_heads=HEADS)
+    mixed = multiply(attended, ["attention.output.dense"], "mixed")
+    x = g.normalise(mixed, asking, w, f"{key}.attention.output.LayerNorm", f"{at}.middle")
+    inner, outer = (f"{key}.{part}.dense" for part in ("intermediate", "output"))
+    units, shares = np.arange(len(w[f"{inner}.bias"])), None
+    if g.quantised and f"{at}.narrow" in SPREAD and g.peaks:
+        units, shares = spread(g.peaks[f"{at}.narrow"], SPREAD[f"{at}.narrow"])
+    weight, bias = w[f"{inner}.weight"][units].T, w[f"{inner}.bias"][units]
+    wide = g.multiply(x, weight, bias, f"{at}.wide")
+    bent = g.add("Gelu", [wide], f"{at}.bent", MICROSOFT)
+    weight, bias = w[f"{outer}.weight"].T[units], w[f"{outer}.bias"]
+    narrow = g.multiply(bent, weight, bias, f"{at}.narrow", shares)
+    return g.normalise(narrow, x, w, f"{key}.output.LayerNorm", f"{at}.out")
+
+
+def measure_peaks(w: Weights, name: str, passages: list[str], vocabulary: Path) -> Peaks:
     """Runs the fp32 graph and keeps the largest input of every product that is smoothed."""
     import onnxruntime
 
     from sonde.embedding.onnx import CLOSING, OPENING, BytePairs
     from sonde.embedding.static import read_vocabulary
 
-    model = build(w, quantised=False)
+    model = build(w, name, quantised=False)
     inputs = {
         node.output[0].removesuffix(".product"): node.input[0]
         for node in model.graph.node
         if node.op_type == "MatMul"
-        and node.output[0].removesuffix(".product") in SMOOTHED - BLOCKED
+        and node.output[0].removesuffix(".product") in (SMOOTHED - BLOCKED) | SPREAD.keys()
     }
     for name in sorted(set(inputs.values())):
         model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
@@ -252,15 +330,18 @@ def main() -> None:
     parser.add_argument("--fp32", action="store_true", help="do not quantise (for comparison)")
     parser.add_argument("--bits", type=int, default=7)
     parser.add_argument("--calibrate", type=Path, help="pairs (JSON lines, gzip)")
+    parser.add_argument("--beside", type=Path, help="a graph that gets an output for code")
     parser.add_argument("--vocabulary", type=Path, help="the list of pieces, to calibrate with")
     options = parser.parse_args()
     weights = read_safetensors(options.weights)
-    peaks = None
+    name, peaks = "code" if options.beside else "layer", None
     if options.calibrate:
         with gzip.open(options.calibrate, "rt", encoding="utf-8") as file:
             passages = [json.loads(line)["c"] for line in islice(file, 0, 60_000, 400)]
-        peaks = measure_peaks(weights, passages, options.vocabulary)
-    model = build(weights, quantised=not options.fp32, bits=options.bits, peaks=peaks)
+        peaks = measure_peaks(weights, name, passages, options.vocabulary)
+    beside = onnx.load(options.beside) if options.beside else None
+    quantised = not options.fp32
+    model = build(weights, name, quantised=quantised, bits=options.bits, peaks=peaks, beside=beside)
     onnx.save(model, str(options.out))
     print(f"{options.out}: {options.out.stat().st_size / 1e6:.1f} MB")
 

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-LAYERS, HEADS, EPSILON = 6, 12, 1e-12
+HEADS, EPSILON = 12, 1e-12
 _KINDS = {"F16": np.float16, "F32": np.float32}
 
 
@@ -91,7 +91,7 @@ class Encoder(nn.Module):
         x = x + w["embeddings.token_type_embeddings.weight"][0]
         x = self._drop(_normalise(x, w, "embeddings.LayerNorm"))
         seen = mask[:, None, None, :]
-        for i in range(LAYERS):
+        for i in range(sum(name.endswith("self.query.weight") for name in w)):
             x = self._run_layer(x, seen, w, f"encoder.layer.{i}")
         return F.normalize(x[:, 0].float(), dim=-1)
 

@@ -40,3 +40,15 @@ def test_quantised_vectors_stay_near_those_of_the_full_precision_model() -> None
     reference = np.load(Path(__file__).with_name("deep_reference.npy")).astype(np.float32)
     vectors = OnnxEmbedder(threads=1).embed(REFERENCE_TEXTS, "passage")
     assert (vectors * reference).sum(1).min() > 0.985
+
+
+CODE = [REFERENCE_TEXTS[0], REFERENCE_TEXTS[2], REFERENCE_TEXTS[4], "SELECT name FROM users;"]
+
+
+def test_passages_of_code_lie_where_the_whole_model_puts_them() -> None:
+    deep = OnnxEmbedder(threads=1)
+    code, passages = deep.embed(CODE, "code"), deep.embed(CODE, "passage")
+    assert (code * passages).sum(1).min() > 0.95
+    assert (code != passages).any(1).all()
+    np.testing.assert_array_equal(deep.embed(CODE, "code"), code)
+    assert int((code @ deep.embed(["load the contents of a file"], "query")[0]).argmax()) == 0

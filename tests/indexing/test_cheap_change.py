@@ -47,7 +47,7 @@ class CountingEmbedder(StaticEmbedder):
         self._counter = counter
 
     def embed(self, texts: Sequence[str], mode: Any) -> Any:
-        self._counter.embedded += texts if mode == "passage" else []
+        self._counter.embedded += texts if mode != "query" else []
         return super().embed(texts, mode)
 
 

@@ -13,6 +13,7 @@ from sonde.errors import EmbeddingFailed, InvalidRequest
 from sonde.runtime.power import BUSY, find_pause
 from sonde.runtime.processes import Child, serve_parent
 from sonde.runtime.system import lower_priority
+from sonde.types import Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 # quoted, since numpy is loaded on first use: listing tools does not need it
 Vectors: TypeAlias = "NDArray[np.float32]"
-Mode = Literal["query", "passage"]
-DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-4", 384
+Mode = Literal["query", "passage", "code"]
+"""What a text is; a passage of `code` is one like others, except to the bundled deep model."""
+PASSAGE_MODES: Mapping[Kind, Mode] = {"code": "code", "docs": "passage"}
+DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-5", 384
 """Of the bundled deep model, in whichever process it runs; a new model gets the next number."""
 
 

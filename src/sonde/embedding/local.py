@@ -79,7 +79,7 @@ class LocalEmbedder:
     def _exchange(self, body: Mapping[str, object], mode: Mode) -> Mapping[str, Any]:
         """One answer of the running process; `_GoneError` if there is none."""
         # a process that has to load the model first takes longer than a usual query
-        patience = _PASSAGE_S if mode == "passage" else 3 * PATIENCE[mode].timeout_s
+        patience = 3 * PATIENCE[mode].timeout_s if mode == "query" else _PASSAGE_S
         with self._connect() as (connection, token):
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             try:

@@ -153,7 +153,7 @@ class _Recipe:
 
     def encode(self, texts: Sequence[str], mode: Mode) -> list[list[int]]:
         """The tokens of each text, including the special ones."""
-        prompt = self._prompts[mode]
+        prompt = self._prompts["query" if mode == "query" else "passage"]
         plain = [(prompt + text).encode("utf-8", "replace").decode() for text in texts]
         return [one.ids for one in self._tokenizer.encode_batch(plain)]
 

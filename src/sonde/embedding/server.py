@@ -1,6 +1,6 @@
 """An embedder as a server on this machine: `POST /embed`, `GET /health`.
 
-    POST /embed {"texts": ["..."], "mode": "query" or "passage"}
+    POST /embed {"texts": ["..."], "mode": "query", "passage" or "code"}
     -> {"embeddings": [[...]], "dimensions": 384, "model": "..."}
 
 It listens on loopback only, refuses requests of browser pages and for other host names, limits
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sonde.embedding.base import Embedder, Mode, load_provider
 from sonde.embedding.services import is_loopback
@@ -163,8 +163,8 @@ class _Exchange(BaseHTTPRequestHandler):
             raise _RefusedError(400, "`texts` must be a list of strings")
         if len(texts) > MAX_TEXTS:
             raise _RefusedError(400, f"at most {MAX_TEXTS} texts at once")
-        if mode not in ("query", "passage"):
-            raise _RefusedError(400, "`mode` must be query or passage")
+        if mode not in get_args(Mode):
+            raise _RefusedError(400, f"`mode` must be one of {', '.join(get_args(Mode))}")
         return texts, mode
 
 

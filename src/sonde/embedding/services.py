@@ -267,6 +267,7 @@ class EndpointEmbedder:
     def _send(self, texts: Sequence[str], mode: Mode, dimensions: int) -> tuple[Vectors, set[str]]:
         """The vectors of all texts, and the models that the answers name."""
         models: set[str] = set()
+        mode = "query" if mode == "query" else "passage"  # services know no other
 
         def send(batch: list[str]) -> Sequence[Sequence[float]]:
             answer, rows = self._ask(batch, mode)

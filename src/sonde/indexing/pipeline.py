@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sonde.chunking.parse import VERSION
-from sonde.embedding.base import Embedder
+from sonde.embedding.base import PASSAGE_MODES, Embedder
 from sonde.errors import SondeError
 from sonde.indexing.diff import CUT_SHORT, Diff, Stores
 from sonde.indexing.preparing import (
@@ -236,7 +236,7 @@ def _write_batch(
     if prepared.files:
         if embedder:
             made = dict(zip(prepared.digests, prepared.vectors, strict=True))
-            embed_batch(store, embedder, prepared.files, made)
+            embed_batch(store, embedder, prepared.files, made, PASSAGE_MODES[batch.kind])
         store.replace(prepared.files)
         tally.cut_short += prepared.cut_short
         tally.indexed += len(prepared.files)
@@ -261,11 +261,11 @@ def refine_vectors(
     began = time.monotonic()
     done = 0
     total = sum(count - have for have, count in coverage_of(stores, embedder))
-    for store in stores.values():
+    for kind, store in stores.items():
         while chunks := _next_chunks(store, embedder.name, wanted()):
             for start in range(0, len(chunks), _EMBED_CHUNKS):
                 step = chunks[start : start + _EMBED_CHUNKS]
-                retry_in_halves(step, partial(_embed, store, embedder, lock, work))
+                retry_in_halves(step, partial(_embed, kind, store, embedder, lock, work))
                 done += len(step)
                 rate = done / max(time.monotonic() - began, 1e-6)
                 left = max(total - done, 0)
@@ -274,10 +274,15 @@ def refine_vectors(
 
 
 def _embed(
-    store: ChunkStore, embedder: Embedder, lock: WriterLock, work: Work, chunks: Sequence[Chunk]
+    kind: Kind,
+    store: ChunkStore,
+    embedder: Embedder,
+    lock: WriterLock,
+    work: Work,
+    chunks: Sequence[Chunk],
 ) -> None:
     texts = {chunk.digest: chunk.embedded_text for chunk in chunks}
-    vectors = embedder.embed(list(texts.values()), "passage")
+    vectors = embedder.embed(list(texts.values()), PASSAGE_MODES[kind])
     with lock.held(work):
         store.put_vectors(embedder.name, list(texts), vectors)
         store.tidy()

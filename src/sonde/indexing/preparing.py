@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from sonde.chunking.parse import parse_source
-from sonde.embedding.base import Embedder, Vectors, load_provider
+from sonde.embedding.base import Embedder, Mode, Vectors, load_provider
 from sonde.runtime.processes import Child, serve_parent
 from sonde.runtime.system import count_cores, read_memory
 from sonde.stores.chunks.base import ChunkStore
@@ -74,6 +74,7 @@ def embed_batch(
     embedder: Embedder,
     parsed: Sequence[ParsedFile],
     made: Mapping[bytes, Vectors] | None = None,
+    mode: Mode = "passage",
 ) -> None:
     """Embed the chunks of these files that have no vector yet; `made` holds some already."""
     vectors = dict(made or {})
@@ -82,7 +83,7 @@ def embed_batch(
     digests = [digest for digest in texts if digest not in known]
     missing = [digest for digest in digests if digest not in vectors]
     if missing:
-        rows = embedder.embed([texts[digest] for digest in missing], "passage")
+        rows = embedder.embed([texts[digest] for digest in missing], mode)
         vectors.update(zip(missing, rows, strict=True))
     if digests:
         import numpy as np

@@ -311,7 +311,7 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
             made = update_views(tree, stores, views.store(), embedder, work)
         if embedder:
             # views that were made under another model have no vectors of this one yet
-            made += refine_vectors({"code": views.store()}, embedder, lock, work)
+            made += refine_vectors({"docs": views.store()}, embedder, lock, work)
         views.mark_made(stamp)
     if made:
         schedule_compaction(workspace, project)

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
-from sonde.embedding.base import Embedder, Vectors
+from sonde.embedding.base import PASSAGE_MODES, Embedder, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
 from sonde.ranking.features import measure_files, measure_report
@@ -128,7 +128,7 @@ class QueryVectors:
         pace = time.perf_counter() - began
         if vectors is None:
             return None
-        embed = partial(embedder.embed, mode="passage")
+        embed = partial(embedder.embed, mode=PASSAGE_MODES[kind])
         return DeepVectors(embedder.name, vectors[0], complete, embed, pace)
 
     @property
