@@ -3,6 +3,8 @@
     python training/evaluate.py static deep --cosqa DIR --queries queries.json --corpora DIR
     python training/evaluate.py static:FOLDER deep:FOLDER ...     (weights that are not bundled)
 
+Questions and code are embedded as by an index.
+
 Dense scores alone: chunks are runs of lines of about 1,500 characters with the path in front,
 a file counts by its best chunk. The product ranks with more evidence; this compares models.
 """

@@ -187,7 +187,7 @@ def build(
     inputs = [("ids", TensorProto.INT64, PADDED), ("mask", TensorProto.INT64, PADDED)]
     if beside:
         add_layers(g, w, name, f"{name}.vectors")
-        g = branch(beside.graph, make_branch(g, f"{name}.vectors"))
+        g = branch(beside.graph, g)
         inputs.append(("code", TensorProto.BOOL, []))
     else:
         add_tables(g, w)
@@ -202,24 +202,22 @@ def describe(output: str) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", HIDDEN])
 
 
-def make_branch(g: Graph, output: str) -> onnx.GraphProto:
-    return helper.make_graph(g.nodes, output, [], [describe(output)], g.constants)
-
-
-def branch(whole: onnx.GraphProto, code: onnx.GraphProto) -> Graph:
+def branch(whole: onnx.GraphProto, code: Graph) -> Graph:
     """The tables of a graph, and behind them its layers or those of `code`.
 
     Of two plain outputs the runtime computes both, whichever is asked for; of two branches one.
+    Constants stay outside of the branches: those inside are kept in memory twice.
     """
-    tables, layers = Graph(), Graph()
+    tables = Graph()
     start = 1 + [node.output[0] for node in whole.node].index("mask.int32")
-    tables.nodes, layers.nodes = list(whole.node[:start]), list(whole.node[start:])
-    shared = {name for node in tables.nodes for name in node.input}
-    for constant in whole.initializer:
-        (tables if constant.name in shared else layers).constants.append(constant)
-    layers.nodes[-1].output[0] = "layer.vectors"
-    other = make_branch(layers, "layer.vectors")
-    tables.add("If", ["code"], "vectors", then_branch=code, else_branch=other)
+    tables.nodes, layers = list(whole.node[:start]), list(whole.node[start:])
+    tables.constants = [*whole.initializer, *code.constants]
+    layers[-1].output[0] = "layer.vectors"
+    branches = {
+        "then_branch": helper.make_graph(code.nodes, "code", [], [describe("code.vectors")]),
+        "else_branch": helper.make_graph(layers, "layers", [], [describe("layer.vectors")]),
+    }
+    tables.add("If", ["code"], "vectors", **branches)
     return tables
 
 
