@@ -146,11 +146,11 @@ def run(
     pushed: set[str] = {run_git(site.root, "rev-parse", "HEAD")}
     for number in range(1, kills + 1):
         commit = site.change(number)
-        if site.push(chance.uniform(0, took * 1.05)) is None:
+        done = site.push(chance.uniform(0, took))
+        if done is None:
             outcome.killed += 1
         else:
-            outcome.finished += 1
-            pushed = {commit}
+            outcome.finished, took, pushed = outcome.finished + 1, done, {commit}
         outcome.lost += site.list_lost(pushed)
         tell(f"{number}: {outcome}")
     site.push()
