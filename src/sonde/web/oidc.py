@@ -25,12 +25,13 @@ from sonde.stores.users import EVERYONE, USER_NAME, ProviderSettings
 from sonde.types import LOCAL, Json
 
 if TYPE_CHECKING:
-    from jwt import PyJWKClient
+    from jwt import PyJWK, PyJWKClient
 
 STEP_S = 600  # to sign in at the provider: its own page may ask for a second factor
 SESSION_S = 12 * 3600  # a working day; the provider decides again on the next
 SESSION_PREFIX = "oidc."  # of cookies that hold an identity themselves
-_TIMEOUT_S = 10.0  # of one request to the provider
+_TIMEOUT_S = 5.0  # of one request to the provider
+_RETRY_S = 30.0  # how often it is asked in vain at most
 _MAX_BYTES = 1 << 20  # of its answers: documents of a few kilobytes
 _FRESH_S = 3600.0  # its addresses and keys are looked up again after an hour
 _LEEWAY_S = 30  # tolerated difference between its clock and ours
@@ -68,6 +69,7 @@ class Provider:
         self._settings, self._secret, self._key, self._clock = settings, secret, key, clock
         self._guard = threading.Lock()
         self._found: tuple[float, Json, PyJWKClient] | None = None
+        self._asked_at = float("-inf")  # when it was last asked in vain, or for an unknown key
         self._opener = urllib.request.build_opener(_NoRedirects)
         parts = urlsplit(settings.issuer)
         self.name = parts.hostname or ""
@@ -129,8 +131,7 @@ class Provider:
 
         wanted = self._settings
         try:
-            keys, kid = self._discover()[1], jwt.get_unverified_header(token).get("kid")
-            (key,) = [keys.get_signing_key(kid)] if kid else keys.get_signing_keys()
+            key = self._find_key(jwt.get_unverified_header(token).get("kid"))
             claims: Json = jwt.decode(
                 token, key.key, algorithms=[_ALGORITHMS[str(key.key_type)]],
                 audience=wanted.client, issuer=wanted.issuer, leeway=_LEEWAY_S,
@@ -162,6 +163,16 @@ class Provider:
                 kept.append(group)
         return Person(user, tuple(kept), int(claims["iat"]))
 
+    def _find_key(self, kid: str | None) -> PyJWK:
+        """The key of this name, or the only one; tokens of strangers cost few requests."""
+        keys, now = self._discover()[1], time.monotonic()
+        found = [key for key in keys.get_signing_keys() if kid in (None, key.key_id)]
+        if not found and now - self._asked_at > _RETRY_S:
+            self._asked_at = now
+            found = [key for key in keys.get_signing_keys(refresh=True) if key.key_id == kid]
+        (key,) = found
+        return key
+
     def _discover(self) -> tuple[Json, PyJWKClient]:
         """The provider's addresses, and its keys; those known stay while it is away."""
         from jwt import PyJWKClient
@@ -170,6 +181,8 @@ class Provider:
             now = time.monotonic()
             if self._found and now - self._found[0] < _FRESH_S:
                 return self._found[1:]
+            if now - self._asked_at < _RETRY_S and not self._found:
+                raise _refuse("the provider could not be reached just now")
             try:
                 issuer = self._settings.issuer
                 about = self._ask(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
@@ -177,6 +190,7 @@ class Provider:
                     raise ValueError(f"it is {about['issuer']!r}")
                 keys = PyJWKClient(self._check(str(about["jwks_uri"])), timeout=_TIMEOUT_S)
             except (TokenRequired, KeyError, ValueError) as error:
+                self._asked_at = now
                 if self._found:
                     log.warning("the provider cannot be looked up: %s", error)
                     return self._found[1:]
