@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sonde.embedding.base import Embedder, Vectors
+from sonde.embedding.base import Embedder, Mode, Vectors
 from sonde.stores.chunks.base import place_digest
 from sonde.types import Chunk, Symbol
 
@@ -13,7 +13,10 @@ _MOST = 0.5  # of a chunk's lines, for its definitions to stand for it
 
 
 def embed_chunks(
-    embedder: Embedder, chunks: Sequence[Chunk], symbols: Mapping[str, Sequence[Symbol]]
+    embedder: Embedder,
+    mode: Mode,
+    chunks: Sequence[Chunk],
+    symbols: Mapping[str, Sequence[Symbol]],
 ) -> tuple[list[bytes], Vectors]:
     """Digests and vectors of the definitions that begin in these chunks, then of the chunks.
 
@@ -29,7 +32,7 @@ def embed_chunks(
         if own and _is_made_up(chunk, symbols[chunk.path]):
             parts[chunk.digest] = list(own)
     texts |= {chunk.digest: chunk.embedded_text for chunk in chunks if chunk.digest not in parts}
-    rows = dict(zip(texts, embedder.embed(list(texts.values()), "passage"), strict=True))
+    rows = dict(zip(texts, embedder.embed(list(texts.values()), mode), strict=True))
     for digest, keys in parts.items():
         middle = np.sum([rows[key] for key in keys], axis=0)
         rows[digest] = middle / max(float(np.linalg.norm(middle)), 1e-9)

@@ -288,7 +288,7 @@ def _embed(
     chunks: Sequence[Chunk],
 ) -> None:
     symbols = store.symbols_of({chunk.path for chunk in chunks}) if definitions else {}
-    digests, vectors = embed_chunks(embedder, chunks, symbols)
+    digests, vectors = embed_chunks(embedder, "passage", chunks, symbols)
     with lock.held(work):
         store.put_vectors(embedder.name, digests, vectors)
         store.tidy()
