@@ -132,6 +132,15 @@ def test_where_vectors_are_missing_the_best_are_compared_while_the_caller_waits(
     assert 3 <= len(texts) <= 4
 
 
+def test_vectors_of_chunks_alone_do_not_stand_for_those_of_definitions(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder, tmp_path: Path
+) -> None:
+    refine_vectors({"code": store}, deep, WriterLock(tmp_path), Work())
+    assert list_places(store, deep) == {"shop.py": [], "words.py": []}
+    _, texts = ask(store, static, deep, is_complete=True)
+    assert 3 <= len(texts) <= 4
+
+
 def test_chunks_that_stay_the_same_keep_the_vectors_of_their_definitions(
     store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder, tmp_path: Path
 ) -> None:

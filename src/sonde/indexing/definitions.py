@@ -9,7 +9,6 @@ from sonde.stores.chunks.base import place_digest
 from sonde.types import Chunk, Symbol
 
 _CHARS = 350  # of a definition: as good as all of it, in a third of the time
-_MOST = 0.5  # of a chunk's lines, for its definitions to stand for it
 
 
 def embed_chunks(
@@ -18,39 +17,13 @@ def embed_chunks(
     chunks: Sequence[Chunk],
     symbols: Mapping[str, Sequence[Symbol]],
 ) -> tuple[list[bytes], Vectors]:
-    """Digests and vectors of the definitions that begin in these chunks, then of the chunks.
-
-    A chunk that definitions make up is not read again: its vector is the middle of theirs.
-    """
-    import numpy as np  # slow to import
-
+    """Digests and vectors of the definitions that begin in these chunks, then of the chunks."""
     texts: dict[bytes, str] = {}
-    parts: dict[bytes, list[bytes]] = {}
     for chunk in chunks:
-        own = list_texts(chunk, symbols.get(chunk.path, ()))
-        texts |= own
-        if own and _is_made_up(chunk, symbols[chunk.path]):
-            parts[chunk.digest] = list(own)
-    texts |= {chunk.digest: chunk.embedded_text for chunk in chunks if chunk.digest not in parts}
-    rows = dict(zip(texts, embedder.embed(list(texts.values()), mode), strict=True))
-    for digest, keys in parts.items():
-        middle = np.sum([rows[key] for key in keys], axis=0)
-        rows[digest] = middle / max(float(np.linalg.norm(middle)), 1e-9)
-    # a chunk after what begins in it: a file that was cut short has never lost only those
-    order = sorted(rows, key=len, reverse=True)
-    return order, np.stack([rows[digest] for digest in order])
-
-
-def _is_made_up(chunk: Chunk, symbols: Sequence[Symbol]) -> bool:
-    """Whether definitions that are embedded make up most of a chunk."""
-    span = chunk.span
-    held = {
-        line
-        for symbol in symbols
-        if _is_embedded(symbol) and span.start_line <= symbol.start_line <= span.end_line
-        for line in range(symbol.start_line, min(symbol.end_line, span.end_line) + 1)
-    }
-    return len(held) > _MOST * (span.end_line - span.start_line + 1)
+        texts |= list_texts(chunk, symbols.get(chunk.path, ()))
+    # a chunk after what begins in it: a file that was cut short has never lost only that
+    texts |= {chunk.digest: chunk.embedded_text for chunk in chunks}
+    return list(texts), embedder.embed(list(texts.values()), mode)
 
 
 def list_texts(chunk: Chunk, symbols: Iterable[Symbol]) -> dict[bytes, str]:

@@ -48,7 +48,9 @@ def group_passages(search: Search, question: Question, files: Sequence[Candidate
 def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> None:
     """Let the deeper model compare the best passages, as many as there is time for."""
     deep = search.deep
-    if deep is None or deep.embed is None or deep.is_complete:
+    if deep is None or deep.embed is None:
+        return
+    if any("own_deep" in one.features for group in groups for one in group.passages):
         return  # every definition was compared
     most = int(min(_DEEPENED, deep.budget_s / max(_SLOWER * deep.pace_s, 1e-9)))
     ranked = [
@@ -153,6 +155,8 @@ def _compare_definitions(
         return _Nearness({}, {}, {})
     first_line = {key: first for rows in files for key, first, _ in rows}
     vectors = search.store.definition_vectors(deep.model, list(first_line))
+    if not vectors:  # made before definitions had any: whole chunks say nothing more
+        return _Nearness({}, {}, {})
     found = compare_rows(vectors, deep.vector)
     chunks = compare_chunks(search, deep.model, list(first_line), deep.vector)
     best = dict(chunks)
