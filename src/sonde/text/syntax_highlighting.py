@@ -250,7 +250,8 @@ def highlight_code(text: str, language: str) -> list[list[Token]]:
     """The lines of a text as tokens; joined, they are the text again."""
     family = _LANGUAGES.get(language)
     lines = text.split("\n")
-    if family is None or not _is_readable(text, lines):
+    is_long = len(text) > MAX_HIGHLIGHTED_CHARS or max(map(len, lines)) > _MAX_LINE_CHARS
+    if family is None or is_long:
         return [[Token("", line)] if line else [] for line in lines]
     shown: list[list[Token]] = [[]]
     for kind, piece in _read_pieces(text, language, family):
@@ -259,10 +260,6 @@ def highlight_code(text: str, language: str) -> list[list[Token]]:
             shown[-1].append(Token(kind, first))
         shown += [[Token(kind, each)] if each else [] for each in rest]
     return shown
-
-
-def _is_readable(text: str, lines: list[str]) -> bool:
-    return len(text) <= MAX_HIGHLIGHTED_CHARS and max(map(len, lines)) <= _MAX_LINE_CHARS
 
 
 def _read_pieces(text: str, language: str, family: str) -> Iterator[tuple[TokenKind, str]]:
