@@ -13,7 +13,7 @@ from sonde.embedding.nearness import measure_nearness
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.knowledge.asking import WhoAndWhen
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing
-from sonde.ranking.evidence import Evidence, count_covered, weigh_evidence
+from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, count_covered, weigh_evidence
 from sonde.ranking.question import STOP_WORDS
 from sonde.stores.knowledge.base import (
     ANYTHING,
@@ -305,7 +305,7 @@ def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Group
     return dict(sorted(full.items(), key=lambda item: -item[1][0]))
 
 
-def _add_neighbours(groups: Grouped, share: float) -> Grouped:
+def _add_neighbours(groups: Grouped, share: float, least: float = 0.0) -> Grouped:
     """Add to each message a share of its better neighbour: a question in one message is often
     answered in the next."""
     scores = {
@@ -321,7 +321,7 @@ def _add_neighbours(groups: Grouped, share: float) -> Grouped:
     if not scores:
         return groups
     return {
-        key: (score + share * best_neighbour(found), found)
+        key: (score + (share * best_neighbour(found) if score >= least else 0.0), found)
         for key, (score, found) in groups.items()
     }
 
@@ -333,7 +333,7 @@ def _keep_best(near: Mapping[int, float], places: Mapping[int, RankedPiece]) -> 
         if found := places.get(id_):
             key = id_ if found.entry.source == "chats" else (found.entry.number,)
             groups.setdefault(key, (nearness, found))
-    return _add_neighbours(groups, NEAR_NEIGHBOUR_WEIGHT)
+    return _add_neighbours(groups, NEAR_NEIGHBOUR_WEIGHT, NEAR_ENOUGH)
 
 
 def _measure_coverage(weights: Mapping[str, float], best: Sequence[RankedPiece]) -> float:

@@ -174,6 +174,10 @@ def _check_language(name: str) -> str:
     )
 
 
+def _split_path(found: SearchedFile) -> list[str]:
+    return found.shown.split("/")
+
+
 def choose_searched(
     here: Surroundings, check: Callable[[], None], needs: Needs | None = None, *, count: bool = True
 ) -> Selection:
@@ -182,9 +186,11 @@ def choose_searched(
     args = here.args
     names, chosen = Names(args), Selection()
     for place in _open_places(here, chosen):
+        listed = []
         for found in _list_place(here, place, names, chosen, needs, count=count):
             check()
-            chosen.files.append(found)
+            listed.append(found)
+        chosen.files += sorted(listed, key=_split_path)
     order = args.sortr or args.sort or "path"
     keys: dict[str, Callable[[SearchedFile], object]] = {
         "modified": lambda found: found.entry.mtime_ns,
@@ -194,7 +200,7 @@ def choose_searched(
     if order in keys:
         chosen.files.sort(key=keys[order])  # type: ignore[arg-type]
     elif len(args.paths) < 2:
-        chosen.files.sort(key=lambda found: found.shown.split("/"))
+        chosen.files.sort(key=_split_path)
     if args.sortr:
         chosen.files.reverse()
     return chosen
