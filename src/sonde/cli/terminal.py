@@ -248,12 +248,14 @@ def draw_bar(share: float, width: int = _BAR_COLUMNS) -> str:
 def render_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], screen: Screen
 ) -> Iterator[str]:
-    """Columns under their names; those that begin with a digit are aligned to the right."""
+    """Columns under their names; those of numbers are aligned to the right, except for the first,
+    which is a name even if it begins with a digit."""
     if not rows:
         return
     columns = list(zip(head, *rows, strict=True))
     widths = [max(map(display_width, column)) for column in columns]
-    right = [all(cell[:1].isdigit() for cell in column[1:]) for column in columns]
+    numbers = [all(cell[:1].isdigit() for cell in column[1:]) for column in columns]
+    right = [False, *numbers[1:]]
     for index, row in enumerate((head, *rows)):
         cells = [
             " " * (width - display_width(cell)) * at_right + cell
