@@ -150,3 +150,21 @@ def test_agents_share_it_and_each_has_a_session(served: Shell) -> None:
     wait_for(
         lambda: json.loads(served.run("daemon", "--json").stdout)["processes"][0]["agents"] == 0
     )
+
+
+def test_when_the_last_agent_has_left_the_process_lets_go_of_every_index(served: Shell) -> None:
+    """Hosts and tests delete folders as soon as the server they waited for has ended."""
+
+    def list_held() -> list[str]:
+        files = Path(f"/proc/{process}/fd").iterdir()
+        return [name for file in files if "/indexes/" in (name := str(file.readlink()))]
+
+    with Agent(served) as one:
+        (process,) = processes(served)
+        with Agent(served) as other:
+            other.search()
+        assert "send.py" in str(one.search())
+        assert list_held()
+    assert list_held() == []
+    assert processes(served) == [process]
+    assert "send.py" in served.run("search", "invoice").stdout  # it opens them again

@@ -60,6 +60,7 @@ class Background:
         self._began, self._last_call = time.time(), time.monotonic()
         self._guard = threading.Lock()
         self._apps: dict[object, App] = {}
+        self._had_agents = False
         self._sources: dict[str, int] = {}
 
     def is_idle(self, seconds: float) -> bool:
@@ -95,6 +96,23 @@ class Background:
             start, settings.file_roots, **changes, auto_index=auto_index, stays=stays
         )
 
+    def enter(self, connection: object, kind: str) -> None:
+        """Note a caller."""
+        with self._guard:
+            self.kinds[id(connection)] = kind
+            self._had_agents |= kind == "mcp"
+
+    def leave(self, connection: object) -> None:
+        """Forget a caller. After the last one, agents' background work ends and all is closed, as
+        if their own servers had ended: whoever waited for that may delete any folder now."""
+        with self._guard:
+            self.kinds.pop(id(connection), None)
+            if self._had_agents and not self.kinds:
+                self._had_agents, apps = False, list(self._apps.values())
+                self._apps.clear()
+                for app in apps:
+                    app.close()
+
     def describe(self) -> dict[str, object]:
         """The state of the process, for `sonde daemon`."""
         from sonde.runtime.system import read_memory
@@ -129,14 +147,14 @@ class Connection:
         """Take the call and answer it; errors end this connection only."""
         try:
             if hello := self._read_hello():
-                self._background.kinds[id(self)] = hello["kind"]
+                self._background.enter(self, hello["kind"])
                 self._answer(hello)
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.info("a caller went away: %r", error)
         except Exception:
             log.exception("a call failed")
         finally:
-            self._background.kinds.pop(id(self), None)
+            self._background.leave(self)
             for file in self._files:
                 os.close(file)
             for each in (self._channel.stream, self._socket, self._bell, self._ringer):
