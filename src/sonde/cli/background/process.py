@@ -104,7 +104,7 @@ class Background:
 
     def leave(self, connection: object) -> None:
         """Forget a caller. After the last one, agents' background work ends and all is closed, as
-        if their own servers had ended: whoever waited for that may delete any folder now."""
+        if their own servers had ended: who waited for that may delete any folder now."""
         with self._guard:
             self.kinds.pop(id(connection), None)
             if self._had_agents and not self.kinds:
