@@ -152,12 +152,14 @@ def test_agents_share_it_and_each_has_a_session(served: Shell) -> None:
     )
 
 
-def test_when_the_last_agent_has_left_the_process_lets_go_of_every_index(served: Shell) -> None:
+def test_when_the_last_agent_has_left_nothing_is_written_any_more(served: Shell) -> None:
     """Hosts and tests delete folders as soon as the server they waited for has ended."""
 
     def list_held() -> list[str]:
+        """The locks of what watches, indexes and embeds."""
         files = Path(f"/proc/{process}/fd").iterdir()
-        return [name for file in files if "/indexes/" in (name := str(file.readlink()))]
+        names = [str(file.readlink()) for file in files]
+        return [name for name in names if "/indexes/" in name and name.endswith(".lock")]
 
     with Agent(served) as one:
         (process,) = processes(served)
@@ -167,4 +169,7 @@ def test_when_the_last_agent_has_left_the_process_lets_go_of_every_index(served:
         assert list_held()
     assert list_held() == []
     assert processes(served) == [process]
-    assert "send.py" in served.run("search", "invoice").stdout  # it opens them again
+    assert "send.py" in served.run("search", "invoice").stdout
+    with Agent(served) as again:
+        again.search()
+        wait_for(list_held)

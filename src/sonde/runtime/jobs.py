@@ -346,12 +346,16 @@ class Jobs:
             job.cancel()
             job.wait(timeout_s=timeout_s)
 
-    def close(self) -> None:
-        """Cancel every job and close the store."""
+    def cancel_all(self) -> None:
+        """Cancel every job, and wait a while until they have ended."""
         for job in list(self._jobs.values()):
             job.cancel()
         for job in list(self._jobs.values()):
             job.wait(timeout_s=_CLOSE_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Cancel every job and close the store."""
+        self.cancel_all()
         with self._opening:
             self._open_store = None
             if self._store:

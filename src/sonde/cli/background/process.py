@@ -103,15 +103,15 @@ class Background:
             self._had_agents |= kind == "mcp"
 
     def leave(self, connection: object) -> None:
-        """Forget a caller. After the last one, agents' background work ends and all is closed, as
-        if their own servers had ended: who waited for that may delete any folder now."""
+        """Forget a caller. After the last one, agents' background work ends, as if their own
+        servers had ended: who waited for that may delete any folder now."""
         with self._guard:
             self.kinds.pop(id(connection), None)
             if self._had_agents and not self.kinds:
-                self._had_agents, apps = False, list(self._apps.values())
-                self._apps.clear()
-                for app in apps:
-                    app.close()
+                self._had_agents = False
+                for app in self._apps.values():
+                    app.workspace.projects.stop_following()
+                    app.workspace.jobs.cancel_all()
 
     def describe(self) -> dict[str, object]:
         """The state of the process, for `sonde daemon`."""
