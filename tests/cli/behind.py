@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
+from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -87,6 +90,13 @@ class Agent:
         self.number += 1
         self.send({"id": self.number, "method": method, "params": params or {}})
         return self.number
+
+    def count_unread(self) -> int:
+        """Bytes that the front has not read yet."""
+        assert self.process.stdin
+        unread = array("i", [0])
+        fcntl.ioctl(self.process.stdin.fileno(), termios.FIONREAD, unread)
+        return unread[0]
 
     def receive(self) -> dict[str, Any]:
         assert self.process.stdout

@@ -41,7 +41,9 @@ def test_a_call_that_was_running_is_answered_with_an_error(served: Shell) -> Non
         (process,) = processes(served)
         os.kill(process, signal.SIGSTOP)
         call = agent.begin("tools/call", {"name": "search_code", "arguments": {"query": "x"}})
+        wait_for(lambda: not agent.count_unread())
         listing = agent.begin("tools/list")
+        wait_for(lambda: not agent.count_unread())  # the call was passed on before
         os.kill(process, signal.SIGKILL)
         answers = {answer["id"]: answer for answer in (agent.receive(), agent.receive())}
         assert "Repeat the call" in answers[call]["error"]["message"]
