@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
-import termios
 import time
 from array import array
 from collections.abc import Callable
@@ -93,6 +91,9 @@ class Agent:
 
     def count_unread(self) -> int:
         """Bytes that the front has not read yet."""
+        import fcntl  # not on Windows, where this module is imported but not used
+        import termios
+
         assert self.process.stdin
         unread = array("i", [0])
         fcntl.ioctl(self.process.stdin.fileno(), termios.FIONREAD, unread)
