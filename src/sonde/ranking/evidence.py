@@ -51,7 +51,7 @@ def count_covered(share: float, count: int) -> float:
 @dataclass(frozen=True, slots=True)
 class _Weights:
     """How one stage weighs evidence; fitted by `training/fit_knowledge.py`, and words raised until
-    no collection is answered worse than by words alone (docs/quality.md)."""
+    Cranfield and LoCoMo are answered no worse than by words alone (docs/quality.md)."""
 
     words: float
     """Of `words` times `covered` to the power of four: the less of the question's words a source
