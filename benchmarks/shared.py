@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.shared.object_store import BUCKET, ObjectStore, serve_objects
+from tests.loopback import running
+from tests.shared.object_store import BUCKET, ObjectStore
 
 from sonde.projects.find import find_project
 from sonde.runtime.work import Work
@@ -150,7 +151,7 @@ def main() -> None:
         size = sum(path.stat().st_size for path in (given.work / "shared").rglob("*"))
         print(f"{size / 1e6:,.0f} MB in the shared index")
         return
-    with serve_objects() as store:
+    with running(ObjectStore()) as store:
         os.environ |= store.environ
         run(given.work, f"s3://{BUCKET}/index", given.folders, store)
         held = sum(map(len, store.objects.values()))

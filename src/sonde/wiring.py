@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sonde import hosting
+from sonde import team_server
 from sonde.app import App, open_grounds
 from sonde.disk.trees import Disk
 from sonde.embedding.base import BackgroundEmbedder, Embedder, load_provider
@@ -90,7 +90,7 @@ def build_app(
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
     mend_storage(settings.home)
-    key, open_ = hosting.read_signing_key(settings), partial(open_project, clock=clock)
+    key, open_ = team_server.read_signing_key(settings), partial(open_project, clock=clock)
     own = apply_project_config(settings, find_config(settings.home, start))
     results = ResultSets(key)
     if stays:
@@ -100,7 +100,7 @@ def build_app(
         home=settings.home,
         start=start,
         key=key,
-        projects=Projects(partial(hosting.open_any_project, settings, open_), clock),
+        projects=Projects(partial(team_server.open_any_project, settings, open_), clock),
         jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
         static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
@@ -115,11 +115,11 @@ def build_app(
         stays=stays,
         editor=own.editor,
     )
-    workspace = hosting.add_mirrors(settings, workspace, open_, clock)
+    workspace = team_server.add_mirrors(settings, workspace, open_, clock)
     files = (own.token_file, own.jwt_keys, own.access_file, own.audit_log)
     for path in (str(settings.home), *filter(None, files)):
-        close_off(hosting.expand_home(path))
-    grounds = hosting.add_repositories(
+        close_off(team_server.expand_home(path))
+    grounds = team_server.add_repositories(
         settings, open_grounds(settings.home, start, settings.file_roots)
     )
     library = _open_library(settings, workspace, grounds.users)
@@ -156,7 +156,7 @@ def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
     from sonde.embedding.model import is_hub_name
 
     text = settings.embedding_model
-    path = hosting.expand_home(text)
+    path = team_server.expand_home(text)
     at = path if path.is_absolute() or text.startswith((".", "~")) else None
     if not text or not (at or is_hub_name(text)):
         raise InvalidRequest(
@@ -280,7 +280,7 @@ def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
     """Where chunk files lie: anywhere the user says, but what comes with a project stays in it."""
     source = own.sources["chunks_dir"]
     if source != "default" and not source.endswith(CORTEX_FILE):
-        return root / hosting.expand_home(own.chunks_dir)
+        return root / team_server.expand_home(own.chunks_dir)
     try:
         return resolve_inside(root, own.chunks_dir)
     except (OutsideRoots, SymlinkNotAllowed):

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from sonde.knowledge.formats import File
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.parsing import ParseResult, Parsers, parse_file, redact_entry
-from sonde.knowledge.placing import EDITED
+from sonde.knowledge.reconcile import EDITED
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import Entry, Source
 from sonde.stores.knowledge.sqlite import SqliteKnowledge

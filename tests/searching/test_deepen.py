@@ -32,18 +32,6 @@ SUBJECTS = ["cookie", "redirect", "header", "proxy", "cache", "timeout", "stream
 QUESTION = "what the server told us to remember between requests"
 
 
-@pytest.fixture(scope="module")
-def static() -> StaticEmbedder:
-    return StaticEmbedder()
-
-
-@pytest.fixture(scope="module")
-def deep() -> Iterator[OnnxEmbedder]:
-    model = OnnxEmbedder(threads=1, idle_s=3600)
-    yield model
-    model.close()
-
-
 def write_project(root: Path) -> None:
     for subject in SUBJECTS:
         for role in ("store", "policy", "request"):

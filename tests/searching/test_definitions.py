@@ -48,18 +48,6 @@ def discount(order, percent):
 QUESTION = "send a package to somebody's home"
 
 
-@pytest.fixture(scope="module")
-def static() -> StaticEmbedder:
-    return StaticEmbedder()
-
-
-@pytest.fixture(scope="module")
-def deep() -> Iterator[OnnxEmbedder]:
-    model = OnnxEmbedder(threads=1, idle_s=3600)
-    yield model
-    model.close()
-
-
 @pytest.fixture
 def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
     root = tmp_path / "project"

@@ -19,7 +19,7 @@ from tests.shared.conftest import FILES, run_git
 from tests.trees import write_files
 
 from sonde.runtime.work import Work
-from sonde.shared.cleaning import clean_index
+from sonde.shared.cleanup import clean_index
 from sonde.shared.index import SharedIndex
 from sonde.shared.tables import clock_ms
 from sonde.stores.chunks.sqlite import SqliteChunkStore

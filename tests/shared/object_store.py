@@ -6,8 +6,6 @@ import hashlib
 import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -40,20 +38,6 @@ class ObjectStore(ThreadingHTTPServer):
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server_port}",
             "AWS_ALLOW_HTTP": "true",
         }
-
-
-@contextmanager
-def serve_objects(**options: float) -> Iterator[ObjectStore]:
-    """A store that answers until the end of the block."""
-    server = ObjectStore(**options)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 class _Request(BaseHTTPRequestHandler):

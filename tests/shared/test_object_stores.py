@@ -7,15 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.loopback import running
 from tests.shared.conftest import FILES, Clone, run_git
-from tests.shared.object_store import BUCKET, ObjectStore, serve_objects
+from tests.shared.object_store import BUCKET, ObjectStore
 from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import SharedIndexMissing, SharedIndexRefused, SharedIndexUnreachable
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work
-from sonde.shared.cleaning import clean_index
+from sonde.shared.cleanup import clean_index
 from sonde.shared.index import SharedIndex
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 
@@ -43,7 +44,7 @@ def check_commit(commit: str, folder: Path, *, rows: bool = False) -> None:
 def test_everything_works_on_an_object_store(
     ci: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serve_objects() as store:
+    with running(ObjectStore()) as store:
         use(store, monkeypatch)
         commit = ci.push(URL).commit
         check_commit(commit, tmp_path / "one")
@@ -58,7 +59,7 @@ def test_everything_works_on_an_object_store(
 def test_a_store_that_fails_now_and_then_is_used_all_the_same(
     ci: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serve_objects(failing=0.05, delay_s=0.005) as store:
+    with running(ObjectStore(failing=0.05, delay_s=0.005)) as store:
         use(store, monkeypatch)
         commit = ci.push(URL).commit
         check_commit(commit, tmp_path / "one")
@@ -66,7 +67,7 @@ def test_a_store_that_fails_now_and_then_is_used_all_the_same(
 
 
 def test_what_keeps_us_from_a_store_is_said(ci: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serve_objects() as store:
+    with running(ObjectStore()) as store:
         use(store, monkeypatch)
         with pytest.raises(SharedIndexMissing):
             SharedIndex.open("s3://other/index")
@@ -86,7 +87,7 @@ def test_what_keeps_us_from_a_store_is_said(ci: Clone, monkeypatch: pytest.Monke
 def test_many_repositories_are_pushed_at_the_same_time(
     tmp_path: Path, open_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serve_objects(delay_s=0.002) as store:
+    with running(ObjectStore(delay_s=0.002)) as store:
         use(store, monkeypatch)
         clones = []
         for number in range(8):

@@ -17,7 +17,7 @@ from tests.users.site import Site, User
 from tests.waiting import wait_until
 from tests.web.conftest import Server
 
-from sonde.knowledge.uploading import MAX_UPLOAD_FILES
+from sonde.knowledge.upload_jobs import MAX_UPLOAD_FILES
 from sonde.web.patience import MAX_UPLOAD_BYTES
 
 EDGE = "----edge"

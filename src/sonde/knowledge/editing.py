@@ -17,7 +17,7 @@ from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.library import Library
 from sonde.knowledge.parsing import Parsers, unpack_entry
-from sonde.knowledge.placing import EDITED
+from sonde.knowledge.reconcile import EDITED
 from sonde.knowledge.retrieval import cut_fields, cut_pieces, list_fields
 from sonde.knowledge.vectors import count_deep, embed_missing
 from sonde.runtime.work import Work

@@ -20,7 +20,7 @@ from sonde.knowledge.formats.messengers import PEOPLE
 from sonde.knowledge.identity import Known, Mark, match_entries, name_entries, stamp_entry
 from sonde.knowledge.library import Refusals
 from sonde.knowledge.parsing import Parsers
-from sonde.knowledge.placing import PART, Placing, is_whole
+from sonde.knowledge.reconcile import PART, Reconciler, is_whole
 from sonde.knowledge.vectors import embed_missing
 from sonde.policy.read import read_document, read_document_parts
 from sonde.policy.walk import walk_documents
@@ -103,21 +103,21 @@ def import_source(
             store.unbury(source, [at for at in store.list_buried(source) if at[0] == origin])
     with contextlib.ExitStack() as stack:
         parsers = parsers or stack.enter_context(contextlib.closing(Parsers()))
-        placing = Placing(store, origin, is_part)
-        run = _Run(placing, root, work, wanted, parsers, {} if refused is None else refused)
+        reconciler = Reconciler(store, origin, is_part)
+        run = _Run(reconciler, root, work, wanted, parsers, {} if refused is None else refused)
         run.import_files()
     for source in SOURCES:
         embed_missing(store, source, embedder, work=work)
-    lost = dict(placing.left_out)
+    lost = dict(reconciler.left_out)
     skipped, examples = dict(run.skipped), tuple(run.examples)
-    return ImportReport(**placing.counts, skipped=skipped, examples=examples, left_out=lost)
+    return ImportReport(**reconciler.counts, skipped=skipped, examples=examples, left_out=lost)
 
 
 @dataclass(slots=True)
 class _Run:
     """The state of one import."""
 
-    placing: Placing
+    reconciler: Reconciler
     root: Path
     work: Work
     wanted: Source | None
@@ -138,12 +138,12 @@ class _Run:
             else:
                 listed.append(found)
         stamps = {one.path: (str(one.size), str(one.mtime_ns)) for one in listed}
-        self.placing.compare(stamps, unread)
+        self.reconciler.compare(stamps, unread)
         for at, one in enumerate(listed):
             self.work.report(Progress("importing", at, len(listed), one.path))
             self._take(one)
-            self.placing.finish_file(one.path)
-        self.placing.finish()
+            self.reconciler.finish_file(one.path)
+        self.reconciler.finish()
         self.work.report(Progress("importing", len(listed), len(listed)))
 
     def _skip(self, skipped: Skipped) -> None:
@@ -152,10 +152,10 @@ class _Run:
             self.examples.append(skipped)
 
     def _take(self, one: ListedFile) -> None:
-        known = self.placing.known.get(one.path, [])
+        known = self.reconciler.known.get(one.path, [])
         stamp = str(one.size), str(one.mtime_ns)
         if is_whole(known) and known[0].mark[1:3] == stamp:
-            self.placing.pass_over(known)
+            self.reconciler.pass_over(known)
             return
         before = self.refused.get(one.path)
         if before and before[0] == ":".join(stamp):
@@ -164,7 +164,7 @@ class _Run:
         try:
             digest, parts = self._open(one, known)
             if is_whole(known) and known[0].mark.file == digest:
-                self.placing.pass_over(known)
+                self.reconciler.pass_over(known)
                 return
             self._read_parts(one.path, known, Mark(digest, *stamp), parts)
         except RefusedFormat as error:
@@ -174,7 +174,7 @@ class _Run:
 
     def _refuse(self, skipped: Skipped) -> None:
         self._skip(skipped)
-        self.placing.kept.add(skipped.path)
+        self.reconciler.kept.add(skipped.path)
 
     def _open(self, one: ListedFile, known: Sequence[Known]) -> tuple[str, Iterator[File]]:
         """The digest of a file, and its content in parts that parsers can read."""
@@ -218,7 +218,7 @@ class _Run:
                     raise
                 self._refuse(Skipped(path, "damaged", f"{error.reason} {error.detail}".strip()))
             else:
-                self.placing.counts["redacted"] += parsed.redacted
+                self.reconciler.counts["redacted"] += parsed.redacted
                 for each in parsed.skipped:
                     self._skip(each)
                 count = str(len(parsed.entries)) if is_only else PART
@@ -228,12 +228,12 @@ class _Run:
                 left = [each for each in left if each not in matched]
                 keys = name_entries(made, found, used)
                 for key, entry, old in zip(keys, made, found, strict=True):
-                    self.placing.settle(path, key, entry, old)
+                    self.reconciler.settle(path, key, entry, old)
             part = behind
         if not used:
             self._skip(Skipped(path, "no_text"))
         elif not is_only:
-            self.placing.streamed[path] = mark
+            self.reconciler.streamed[path] = mark
 
     def _read_beside(self, path: str) -> bytes:
         """The users of a Slack export, for a file that may be a channel of it."""

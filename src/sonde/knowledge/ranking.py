@@ -11,8 +11,8 @@ from urllib.parse import quote
 from sonde.embedding.base import Embedder, Vectors
 from sonde.embedding.nearness import measure_nearness
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
-from sonde.knowledge.asking import WhoAndWhen
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing
+from sonde.knowledge.who_and_when import WhoAndWhen
 from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, count_covered, weigh_evidence
 from sonde.ranking.question import STOP_WORDS
 from sonde.stores.knowledge.base import (

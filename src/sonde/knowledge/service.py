@@ -9,7 +9,6 @@ from functools import cache
 from typing import cast
 
 from sonde.errors import EmptyQuery
-from sonde.knowledge.asking import read_who_and_when
 from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_messages
 from sonde.knowledge.identity import name_file
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
@@ -26,6 +25,7 @@ from sonde.knowledge.ranking import (
 from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
 from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transcript
 from sonde.knowledge.vectors import count_deep, list_limits
+from sonde.knowledge.who_and_when import read_who_and_when
 from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source

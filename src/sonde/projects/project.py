@@ -377,7 +377,7 @@ class Workspace:
     mirrors: MirrorSource | None = None
     """The projects of a shared index, where a server has no others."""
     seed_shared: Callable[[Project, Work], str] = lambda _project, _work: ""
-    """Begins a new index with a shared one; returns a note. See `sonde.shared.seeding`."""
+    """Begins a new index with a shared one; returns a note. See `sonde.shared.seed`."""
     editor: str = "none"
     """The editor that pages open files in: a name, or an address with {path}."""
     fresh_s: tuple[float, float] = FRESH_S

@@ -13,6 +13,6 @@ def seed_new_index(project: Project, work: Work) -> str:
     """Begin a project's index with a shared one, if its settings name one; returns a note."""
     if not project.settings.shared_index:
         return ""
-    from sonde.shared.seeding import seed_project  # of no use to most runs
+    from sonde.shared.seed import seed_project  # of no use to most runs
 
     return seed_project(project, work)

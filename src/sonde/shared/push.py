@@ -30,11 +30,11 @@ from sonde.policy.commits import (
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.private import make_folder
 from sonde.runtime.work import Work, WriterLock
-from sonde.shared.cleaning import tend_tables
+from sonde.shared.cleanup import tend_tables
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import FileFacts, name_repository, pack_manifest
 from sonde.shared.rows import RowWriter, Written, facts_of, read_vectors
-from sonde.shared.seeding import collect_vectors, find_base
+from sonde.shared.seed import collect_vectors, find_base
 from sonde.shared.snapshot import Snapshot, save_snapshot
 from sonde.shared.tables import clock_ms
 from sonde.stores.chunks.base import ChunkStore, Vectors

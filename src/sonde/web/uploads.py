@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 
 from sonde.app import App
 from sonde.errors import Cancelled
-from sonde.knowledge.uploading import MAX_UPLOAD_FILES, refuse_upload, start_upload
+from sonde.knowledge.upload_jobs import MAX_UPLOAD_FILES, refuse_upload, start_upload
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work

@@ -33,7 +33,7 @@ _SKIP_REASONS = {
 def run_index(session: Session) -> int:
     """Index the project; typing the command is consent for a detected one, unless very large."""
     from sonde.projects.index import INDEX_QUESTION, embed_index
-    from sonde.shared.seeding import fetch_vectors
+    from sonde.shared.seed import fetch_vectors
     from sonde.tools.index import create_index
 
     session.choose_project(session.args.path)

@@ -77,7 +77,7 @@ def _list(session: Session, url: str) -> int:
 
 
 def _clean(session: Session, url: str) -> int:
-    from sonde.shared.cleaning import clean_index
+    from sonde.shared.cleanup import clean_index
     from sonde.shared.index import SharedIndex
 
     with session.working() as work:

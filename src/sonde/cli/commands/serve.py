@@ -54,9 +54,9 @@ def run_mcp(session: Session) -> int:
 def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
     from sonde.agents.machine import Machine, find_launch
-    from sonde.hosting import read_signing_key
     from sonde.mcp.server import end_if_busy
     from sonde.stores.users import Users
+    from sonde.team_server import read_signing_key
     from sonde.web.accounts import Keyring, load_tokens, make_login_code
     from sonde.web.agent_setup import add_setup
     from sonde.web.application import build_application, check_access, serve_http
@@ -160,7 +160,7 @@ def _find_issuer(settings: Settings) -> Issuer | None:
 
 
 def _find_provider(session: Session, settings: Settings) -> Provider | None:
-    from sonde.hosting import open_access, read_signing_key
+    from sonde.team_server import open_access, read_signing_key
     from sonde.web.oidc import Provider
 
     given = open_access(settings).provider

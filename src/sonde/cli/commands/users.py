@@ -51,7 +51,7 @@ def run_users(session: Session) -> int:
 
 def _show_own_key(session: Session, users: Users, action: str) -> int:
     """Print the key of this installation, or a link that signs a browser in with it."""
-    from sonde.hosting import read_signing_key
+    from sonde.team_server import read_signing_key
     from sonde.web.accounts import make_login_code
 
     settings = session.settings

@@ -17,7 +17,7 @@ from sonde.errors import EntryMissing, PermissionDenied
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.ranking import make_uri
 from sonde.knowledge.service import KnowledgeRequest, PageOptions, search_knowledge
-from sonde.knowledge.uploading import MAX_UPLOAD_FILES
+from sonde.knowledge.upload_jobs import MAX_UPLOAD_FILES
 from sonde.policy.read import open_shown
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, Source

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sonde.app import App
-from sonde.knowledge.asking import read_who_and_when
+from sonde.knowledge.who_and_when import read_who_and_when
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.tools.knowledge import chats_search, knowledge_search
 

@@ -13,7 +13,7 @@ from tests.shared.conftest import Clone, run_git
 from sonde.app import App
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work
-from sonde.shared.seeding import fetch_vectors
+from sonde.shared.seed import fetch_vectors
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import IndexReport
 

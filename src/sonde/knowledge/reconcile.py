@@ -1,4 +1,4 @@
-"""Placing imported entries in the store: which are new, changed, moved, deleted here, or gone."""
+"""What an import means for the store: entries new, changed, moved, deleted here, or gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH_FILES, BATCH_PIECES = 50, 2_000
 
 
 @dataclass(slots=True)
-class Placing:
+class Reconciler:
     """The entries of one origin before and after an import."""
 
     store: KnowledgeStore

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.shared.conftest import FILES, Clone
 
 from sonde.runtime.work import Work
-from sonde.shared.cleaning import clean_index
+from sonde.shared.cleanup import clean_index
 from sonde.shared.index import SharedIndex
 from sonde.shared.tables import clock_ms
 from sonde.stores.chunks.sqlite import SqliteChunkStore
