@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.cli.commands.search import choose_window, find_opening, reaches
+from sonde.cli.commands.search import choose_window, find_opening
 from sonde.text.highlight import find_query_words
 
 
@@ -49,33 +49,13 @@ def test_the_window_starts_a_little_above_what_was_found() -> None:
     assert (start, end) == (18, 28)
 
 
-BLOCKS = """\
-class Client:
-    def is_closed(
-        self,
-    ) -> bool:
-        return self.closed
-
-    def get_proxies(self):
-        return read_environment()
-"""
-
-
 @pytest.mark.parametrize(
-    ("symbol", "line", "inside"),
-    [
-        ("Client", 7, True),
-        ("Client.is_closed", 4, True),
-        ("Client.is_closed", 6, False),
-        ("Client.is_closed", 0, False),
-        ("Client.get_proxies", 7, True),
-    ],
+    ("symbol", "opening"),
+    [("Client.memory_map", 2), ("Client.other", None), ("Client.only_said", 3), ("", None)],
 )
-def test_a_block_goes_on_as_far_as_its_indentation(symbol: str, line: int, inside: bool) -> None:
-    lines = BLOCKS.splitlines()
-    opening = find_opening(lines, symbol)
-    assert opening is not None
-    assert reaches(lines, opening, line) is inside
+def test_a_definition_opens_where_code_names_it(symbol: str, opening: int | None) -> None:
+    lines = ["/// Set how memory_map is used.", "///", "pub fn memory_map(", "// only_said"]
+    assert find_opening(lines, symbol) == opening
 
 
 def test_the_window_shows_a_definition_from_its_opening_on() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SNIPPET_LINES = 10  # a screen shows three results of this height
 LEAD_LINES = 2  # shown above the first line with a match
-_HEAD_ENDS = (")", "]", "{")
+_COMMENTS = ("#", "//", "/*", "*", "--", ";", '"', "'")
 """How a line begins that ends the head of a definition, not the definition itself."""
 _DOUBTFUL = "No exact match"
 """How the note begins when no word of the question is in the index."""
@@ -194,23 +194,11 @@ def choose_window(
 
 
 def find_opening(lines: Sequence[str], symbol: str) -> int | None:
-    """The index of the line in which the definition of a symbol begins; None if not among these."""
+    """The index of the line that names a symbol first outside comments; None if none does."""
     name = symbol.rpartition(".")[2]
-    return next((at for at, line in enumerate(lines) if name and name in line), None)
-
-
-def reaches(lines: Sequence[str], opening: int, at: int) -> bool:
-    """Whether the block that begins at `opening` extends to line `at`, judged by indentation."""
-    depth = _measure_indent(lines[opening])
-    return opening <= at and all(
-        _measure_indent(line) > depth or line.lstrip()[:1] in _HEAD_ENDS
-        for line in lines[opening + 1 : at + 1]
-        if line.strip()
-    )
-
-
-def _measure_indent(line: str) -> int:
-    return len(line.expandtabs()) - len(line.expandtabs().lstrip())
+    naming = [at for at, line in enumerate(lines) if name and name in line]
+    in_code = (at for at in naming if not lines[at].lstrip().startswith(_COMMENTS))
+    return next(in_code, naming[0] if naming else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,27 +222,28 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 
     for index, row in enumerate(answer["results"]):
         if index:
             yield ""
-        lines, symbol = row["text"].removesuffix("\n").split("\n"), row.get("symbol", "")
-        opening = find_opening(lines, symbol)
+        lines = row["text"].removesuffix("\n").split("\n")
+        opening = find_opening(lines, row.get("symbol", ""))
         size = len(lines) if look.full else SNIPPET_LINES
         start, end = choose_window(lines, find, size, opening)
         if 0 <= (at := focus - row["startLine"]) < len(lines):
             start = max(0, min(at - LEAD_LINES, len(lines) - size))
             end = min(start + size, len(lines))
-        if opening is not None and not start <= opening < end:
-            best = next((at for at in range(start, end) if find(lines[at])), start)
-            # a chunk may hold several definitions: the name of another one misleads
-            symbol = symbol if reaches(lines, opening, best) else ""
-        yield _render_place(row, look, symbol)
+        shown = list(range(start, end if row["text"] else start))  # a listed path has no text
+        if opening is not None and opening not in shown:
+            shown = sorted([*shown[: size - 1], opening])  # what the lines belong to
+        yield _render_place(row, look)
         numbers = _number_lines(row, len(lines))
         colored = color_code(row["text"], language_of(row["path"]).name, look.screen)
         gutter = len(str(row["endLine"]))
-        for at in range(start, end if row["text"] else start):  # a listed path has no text
+        for before, at in zip([None, *shown], shown, strict=False):
+            if before is not None and at > before + 1:
+                yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮")
             number = look.screen.paint("dim", f"  {numbers[at]:>{gutter}} │ ")
             line = lines[at].removesuffix("\r")
             width = None if look.full or not look.screen.width else look.screen.width - gutter - 5
             yield (number + colored.draw(at, join_parts(line, find(line)), width)).rstrip()
-        if hidden := len(lines) - (end - start):
+        if hidden := len(lines) - max(len(shown), 1):
             yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮ {count_of(hidden, 'more line')}")
         if why := row.get("why"):
             from sonde.ranking.explanations import explain_score
@@ -273,11 +262,11 @@ def _number_lines(row: HitRow, count: int) -> list[str]:
     return numbers
 
 
-def _render_place(row: HitRow, look: Style, symbol: str) -> str:
+def _render_place(row: HitRow, look: Style) -> str:
     paint, start, end = look.screen.paint, row["startLine"], row["endLine"]
     lines = str(start) if start == end else f"{start}-{end}"
     parts = [f"{look.path(row['path'], row.get('project'))}:{paint('line', lines)}"]
-    if symbol:
+    if symbol := row.get("symbol"):
         parts.append(paint("bold", escape_controls(symbol)))
     if look.scores:
         parts.append(paint("dim", f"{row['score']:.3f}"))
