@@ -57,8 +57,10 @@ FEATURES: Mapping[str, str] = {
 }
 
 TEST_PATH = re.compile(
-    r"(^|/)(tests?|testing|spec|specs|__tests__|testdata|fixtures?|mocks?|e2e)(/|$)"
-    r"|(^|/)(test_[^/]*|conftest)\.\w+$|[._-](test|tests|spec|specs)\.\w+$|(Test|Tests|Spec)\.\w+$",
+    r"(^|/)(?i:tests?|testing|specs?|__tests__|test_?data|test_?suite|unit_?tests?|fixtures?|mocks?|"
+    r"e2e)(/|$)|^t/|([a-z]|[._-])(?:Tests?|Specs)/|[._-]tests/"
+    r"|(^|/)(test_[^/]*|conftest)\.\w+$|[._-](test|tests|spec|specs)\.\w+$|(Test|Tests|Spec)\.\w+$"
+    r"|\.t$",
 )
 _EXAMPLE = re.compile(
     r"(^|/)(examples?|samples?|demos?|docs?|bench|benches|benchmarks?|tutorials?|playground)(/|$)"
