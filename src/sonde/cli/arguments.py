@@ -157,7 +157,7 @@ def _find(command: Command, name: str, named: dict[str, Option], token: str = ""
     import difflib
 
     shown = f"{name} (in {token})" if token and token != name else name
-    near = difflib.get_close_matches(name, named, 1) if name.startswith("--") else []
+    near = difflib.get_close_matches(name, named, 1, 0.7) if name.startswith("--") else []
     hint = f"; did you mean {near[0]}?" if near else ""
     raise _wrong(command, f"there is no option {shown}{hint}")
 
