@@ -11,4 +11,4 @@ rm -rf "$venv"
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
 "$venv/bin/python" -m pytest -q -n 2 tests/chunking tests/contracts tests/indexing tests/policy \
     tests/stores tests/knowledge/test_formats.py tests/mcp/test_http.py tests/web/test_serving.py \
-    tests/web/test_rest.py tests/web/test_patience.py tests/embedding/test_local.py
+    tests/web/test_rest.py tests/web/test_patience.py tests/embedding/test_onnx.py tests/shared/test_push.py

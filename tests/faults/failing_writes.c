@@ -14,25 +14,28 @@
 
 enum { OFF, FAIL, SHORT, KILL, PASS };
 
-static char below[4096];
+static char below[4096], within[64];
 static long place, calls;
-static int action, number, lasting;
+static int action, number, lasting, data_only;
 
-/* At the `at`-th call from now: fail with errno `with`, at once or from then on; write half; die. */
-void arm(const char *folder, long at, int what, int with, int on)
+/* At the `at`-th call from now below a folder, of those on paths with a text in them, that write
+   data or of all: fail with errno `with`, once or from then on; write half; die. */
+void arm(const char *folder, const char *text, long at, int what, int with, int on, int data)
 {
     strncpy(below, folder, sizeof below - 1);
-    place = at, action = what, number = with, lasting = on, calls = 0;
+    strncpy(within, text, sizeof within - 1);
+    place = at, action = what, number = with, lasting = on, data_only = data, calls = 0;
 }
 
 long count(void) { return calls; }
 
-static int decide(const char *path)
+static int decide(const char *path, int is_data)
 {
     if (action == OFF || !path || strncmp(path, below, strlen(below)) != 0)
         return PASS;
-    long now = __sync_add_and_fetch(&calls, 1);
-    return now == place || (lasting && now > place) ? action : PASS;
+    int counts = (is_data || !data_only) && strstr(path + strlen(below), within);
+    long now = counts ? __sync_add_and_fetch(&calls, 1) : calls;
+    return (counts && now == place) || (lasting && now >= place) ? action : PASS;
 }
 
 static void find_path(int file, char *path, size_t room)
@@ -43,13 +46,13 @@ static void find_path(int file, char *path, size_t room)
     path[size < 0 ? 0 : size] = 0;
 }
 
-static int decide_file(int file)
+static int decide_file(int file, int is_data)
 {
     char path[4096];
     if (action == OFF)
         return PASS;
     find_path(file, path, sizeof path);
-    return decide(path);
+    return decide(path, is_data);
 }
 
 /* A path that may be relative to a folder that is open. */
@@ -57,18 +60,18 @@ static int decide_at(int folder, const char *path)
 {
     char whole[8192];
     if (action == OFF || !path || *path == '/' || folder == AT_FDCWD)
-        return decide(path);
+        return decide(path, 0);
     find_path(folder, whole, 4096);
     strcat(whole, "/");
     strncat(whole, path, 4000);
-    return decide(whole);
+    return decide(whole, 0);
 }
 
 #define REAL(type, name, ...) ((type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name))
 
 #define WRITE(name, types, args, half)                                      \
     {                                                                       \
-        int what = decide_file(file);                                       \
+        int what = decide_file(file, 1);                                    \
         if (what == FAIL) { errno = number; return -1; }                    \
         if (what == PASS || (what == SHORT && size < 2))                    \
             return ((ssize_t (*) types)dlsym(RTLD_NEXT, #name)) args;       \
@@ -92,25 +95,31 @@ ssize_t pwrite64(int file, const void *data, size_t size, off64_t at)
         return call;                                     \
     }
 
-int ftruncate(int file, off_t size) OTHER(decide_file(file), REAL(int, ftruncate, int, off_t)(file, size))
-int ftruncate64(int file, off64_t size) OTHER(decide_file(file), REAL(int, ftruncate64, int, off64_t)(file, size))
-int fsync(int file) OTHER(decide_file(file), REAL(int, fsync, int)(file))
-int fdatasync(int file) OTHER(decide_file(file), REAL(int, fdatasync, int)(file))
-int rename(const char *from, const char *to) OTHER(decide(from), REAL(int, rename, const char *, const char *)(from, to))
-int unlink(const char *path) OTHER(decide(path), REAL(int, unlink, const char *)(path))
+int ftruncate(int file, off_t size) OTHER(decide_file(file, 0), REAL(int, ftruncate, int, off_t)(file, size))
+int ftruncate64(int file, off64_t size) OTHER(decide_file(file, 0), REAL(int, ftruncate64, int, off64_t)(file, size))
+int fsync(int file) OTHER(decide_file(file, 0), REAL(int, fsync, int)(file))
+int fdatasync(int file) OTHER(decide_file(file, 0), REAL(int, fdatasync, int)(file))
+int rename(const char *from, const char *to) OTHER(decide(from, 0), REAL(int, rename, const char *, const char *)(from, to))
+int unlink(const char *path) OTHER(decide(path, 0), REAL(int, unlink, const char *)(path))
 int renameat(int at, const char *from, int to_at, const char *to)
     OTHER(decide_at(at, from), REAL(int, renameat, int, const char *, int, const char *)(at, from, to_at, to))
 int unlinkat(int at, const char *path, int flags)
     OTHER(decide_at(at, path), REAL(int, unlinkat, int, const char *, int)(at, path, flags))
-int rmdir(const char *path) OTHER(decide(path), REAL(int, rmdir, const char *)(path))
-int mkdir(const char *path, mode_t mode) OTHER(decide(path), REAL(int, mkdir, const char *, mode_t)(path, mode))
+int rmdir(const char *path) OTHER(decide(path, 0), REAL(int, rmdir, const char *)(path))
+int mkdir(const char *path, mode_t mode) OTHER(decide(path, 0), REAL(int, mkdir, const char *, mode_t)(path, mode))
 int mkdirat(int at, const char *path, mode_t mode)
     OTHER(decide_at(at, path), REAL(int, mkdirat, int, const char *, mode_t)(at, path, mode))
-int link(const char *from, const char *to) OTHER(decide(to), REAL(int, link, const char *, const char *)(from, to))
+int chmod(const char *path, mode_t mode) OTHER(decide(path, 0), REAL(int, chmod, const char *, mode_t)(path, mode))
+int fchmod(int file, mode_t mode) OTHER(decide_file(file, 0), REAL(int, fchmod, int, mode_t)(file, mode))
+int fchmodat(int at, const char *path, mode_t mode, int flags)
+    OTHER(decide_at(at, path), REAL(int, fchmodat, int, const char *, mode_t, int)(at, path, mode, flags))
+int fchown(int file, uid_t user, gid_t group)
+    OTHER(decide_file(file, 0), REAL(int, fchown, int, uid_t, gid_t)(file, user, group))
+int link(const char *from, const char *to) OTHER(decide(to, 0), REAL(int, link, const char *, const char *)(from, to))
 int linkat(int at, const char *from, int to_at, const char *to, int flags)
     OTHER(decide_at(to_at, to), REAL(int, linkat, int, const char *, int, const char *, int)(at, from, to_at, to, flags))
 int fallocate(int file, int mode, off_t at, off_t size)
-    OTHER(decide_file(file), REAL(int, fallocate, int, int, off_t, off_t)(file, mode, at, size))
+    OTHER(decide_file(file, 0), REAL(int, fallocate, int, int, off_t, off_t)(file, mode, at, size))
 
 /* Of a list of buffers, half a write is the first of them. */
 ssize_t writev(int file, const struct iovec *list, int size)
@@ -129,8 +138,8 @@ ssize_t writev(int file, const struct iovec *list, int size)
         return ((int (*) types)dlsym(RTLD_NEXT, #name))(__VA_ARGS__, flags, mode); \
     }
 
-int open(const char *path, int flags, ...) OPEN(open, decide(path), (const char *, int, ...), path)
-int open64(const char *path, int flags, ...) OPEN(open64, decide(path), (const char *, int, ...), path)
+int open(const char *path, int flags, ...) OPEN(open, decide(path, 0), (const char *, int, ...), path)
+int open64(const char *path, int flags, ...) OPEN(open64, decide(path, 0), (const char *, int, ...), path)
 int openat(int at, const char *path, int flags, ...)
     OPEN(openat, decide_at(at, path), (int, const char *, int, ...), at, path)
 int openat64(int at, const char *path, int flags, ...)

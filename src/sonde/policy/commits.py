@@ -164,13 +164,19 @@ def list_committed(root: Path) -> dict[str, bool]:
 
 
 def list_uncommitted(root: Path) -> list[str]:
-    """Tracked files whose content is not that of the commit; no filter of the repository is run."""
+    """Tracked files whose content is not that of the commit, also those that git is set to ignore
+    changes of; no filter of the repository is run."""
     parts = _run_git(root, ("diff-index", "--raw", "-z", "--no-renames", "HEAD")).split(b"\0")
     suspects = {
         name: facts.split()[2]
         for facts, name in zip(parts[::2], parts[1::2], strict=False)
         if b"100" in (facts[1:4], facts[8:11])  # links and submodules are never indexed
     }
+    for entry in _run_git(root, ("ls-files", "-z", "-v", "--stage")).split(b"\0"):
+        facts, _, name = entry.partition(b"\t")
+        overlooked = facts[:1] == b"S" or facts[:1].islower()  # skip-worktree, assume-unchanged
+        if overlooked and facts[2:5] == b"100" and (root / os.fsdecode(name)).exists():
+            suspects.setdefault(name, facts.split()[2])
     here = [n for n in suspects if b"\n" not in n and (root / os.fsdecode(n)).is_file()]
     asked = ("hash-object", "--no-filters", "--stdin-paths")
     hashed = _run_git(root, asked, b"\n".join(here)).split() if here else []

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sonde.errors import IndexCorrupt
 from sonde.types import Kind
 
+_MOST_BYTES = 512 << 20  # of unpacked JSON: a list of some million files
 _ADDRESS = re.compile(r"(?:[a-z+]+://)?(?:[^@/]*@)?[^/:]+(?::\d+/|[:/])(?P<path>.+?)(?:\.git)?/*")
 
 
@@ -40,6 +44,22 @@ class PushedCommit:
     snapshot: bytes
 
 
+@contextmanager
+def unpacking(data: bytes, what: str) -> Iterator[Any]:
+    """The compressed JSON of a row; that it is something else is raised as `IndexCorrupt`."""
+    try:
+        opened = zlib.decompressobj()
+        text = opened.decompress(data, _MOST_BYTES)
+        if opened.unconsumed_tail:
+            raise ValueError(f"more than {_MOST_BYTES:,} bytes")
+        yield json.loads(text)
+    except (
+        zlib.error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
+        RecursionError,
+    ) as error:  # fmt: skip
+        raise IndexCorrupt(f"{what} cannot be read: {error}") from error
+
+
 def pack_manifest(files: Mapping[str, FileFacts]) -> bytes:
     """The files of a commit as its row holds them."""
     rows = [
@@ -51,20 +71,24 @@ def pack_manifest(files: Mapping[str, FileFacts]) -> bytes:
 
 def unpack_manifest(data: bytes) -> dict[str, FileFacts]:
     """The files of a commit; raises `IndexCorrupt`."""
-    try:
-        rows = json.loads(zlib.decompress(data))
+    with unpacking(data, "the list of files of a commit") as rows:
         return {
             str(path): FileFacts(str(digest), int(size), kind, str(language), bool(executable))
             for path, digest, size, kind, language, executable in rows
         }
-    except (zlib.error, ValueError, TypeError) as error:
-        raise IndexCorrupt(f"the list of files of a commit cannot be read: {error}") from error
 
 
 def name_repository(remote: str, root: Path) -> str:
     """The name of a repository: the path in its remote's address, or else its folder's name."""
     match = _ADDRESS.fullmatch(remote)
     return match["path"].strip("/") if match else root.name
+
+
+def leads_below(path: str) -> bool:
+    """Whether a name that somebody else wrote stays below the folder that it is joined to."""
+    parts = path.replace(os.sep, "/").split("/")
+    plain = all(part not in ("", ".", "..") for part in parts) and "\0" not in path
+    return plain and not Path(path).drive
 
 
 def shorten_recipe(recipe: str) -> str:

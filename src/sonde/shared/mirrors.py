@@ -25,6 +25,7 @@ from sonde.runtime.jobs import Job
 from sonde.runtime.private import make_folder
 from sonde.runtime.work import Work, WriterLock
 from sonde.shared.index import SharedIndex
+from sonde.shared.manifest import leads_below
 from sonde.shared.trees import finish_index, write_tree
 from sonde.stores.files import measure_folder, read_json, translate_os_errors, write_json
 from sonde.stores.records import (
@@ -93,7 +94,7 @@ class Mirrors:
             Mirror(each.name, branch, head.commit, head.pushed_ms, branch == each.default)
             for each in found for branch, head in each.heads.items()
         ]  # fmt: skip
-        self._heads = {self._trees / one.path: one for one in heads}
+        self._heads = {self._trees / one.path: one for one in heads if leads_below(one.path)}
         self._polled_at, self._problem = self._clock(), ""
 
     def describe(self, admits: Callable[[Path], bool] = lambda _root: True) -> MirrorsState:

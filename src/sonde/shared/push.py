@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from sonde.errors import FileMissing, Uncommitted
+from sonde.errors import FileMissing, InvalidRequest, Uncommitted
 from sonde.indexing.diff import Diff, Stores, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
 from sonde.policy.commits import (
@@ -32,7 +32,7 @@ from sonde.runtime.private import make_folder
 from sonde.runtime.work import Work, WriterLock
 from sonde.shared.cleanup import tend_tables
 from sonde.shared.index import SharedIndex
-from sonde.shared.manifest import FileFacts, name_repository, pack_manifest
+from sonde.shared.manifest import FileFacts, leads_below, name_repository, pack_manifest
 from sonde.shared.rows import RowWriter, Written, facts_of, read_vectors
 from sonde.shared.seed import collect_vectors, find_base
 from sonde.shared.snapshot import Snapshot, save_snapshot
@@ -110,15 +110,23 @@ def push_project(
 ) -> PushReport:
     """Push the commit that is checked out; `complete` makes deep vectors first.
 
-    Raises `Uncommitted` if tracked files differ from the commit, and what opening the shared index
-    raises. The project's own index is not changed.
+    Raises `Uncommitted` if tracked files differ from the commit, `InvalidRequest` for a name that
+    leads elsewhere, and what opening the shared index raises. The project's own index is
+    not changed.
     """
     began = time.monotonic()
     head, changed = read_checkout(project.root), list_uncommitted(project.root)
     if changed:
         raise Uncommitted("; ".join(changed[:20]), count=len(changed), path=changed[0])
-    shared = SharedIndex.open(url, create=True)
     name = repository or name_repository(head.remote, project.root)
+    if not leads_below(name):
+        raise InvalidRequest(
+            f"repository={name!r}",
+            user_message="'{name}' cannot be the name of a repository.",
+            next_action="Name it by --repository, such as team/shop.",
+            name=name,
+        )
+    shared = SharedIndex.open(url, create=True)
     recipe = recipe_of(project.tree)
     base = find_base(shared, name, project.root, recipe)
     before = Snapshot()

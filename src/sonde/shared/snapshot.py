@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ from pathlib import Path
 from sonde.errors import IndexCorrupt
 from sonde.runtime.private import make_folder
 from sonde.runtime.work import Work
+from sonde.shared.manifest import unpacking
 from sonde.shared.tables import SharedTables
 from sonde.stores.files import translate_os_errors
 from sonde.types import Progress
@@ -32,6 +34,7 @@ _BLOCKS_AT_ONCE = 512  # compressed in memory before they are written: 32 MB at 
 _DATABASES = ("index.db", "docs.db")
 _FOLDERS = ("index.vectors", "docs.vectors")
 _PATHS = (*_DATABASES, *_FOLDERS)
+_PLAIN = re.compile(r"[\w-][\w.-]{0,199}", re.ASCII)  # of a file of vectors
 _MAX_BYTES = 64 << 30  # of one file: a size beyond it is no index
 
 
@@ -51,15 +54,12 @@ class Snapshot:
     @classmethod
     def unpack(cls, data: bytes) -> Snapshot:
         """A snapshot from a commit's row; raises `IndexCorrupt`."""
-        try:
-            value = json.loads(zlib.decompress(data))
+        with unpacking(data, "a snapshot") as value:
             files = {
                 str(path): (int(size), tuple(map(str, blocks)))
                 for path, (size, blocks) in value["files"].items()
             }
             packs = {str(name): tuple(map(str, held)) for name, held in value["packs"].items()}
-        except (zlib.error, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise IndexCorrupt(f"a snapshot cannot be read: {error}") from error
         if any(
             not _is_ours(path) or not 0 <= size <= _MAX_BYTES for path, (size, _) in files.items()
         ):
@@ -74,8 +74,7 @@ class Snapshot:
 
 def _is_ours(path: str) -> bool:
     folder, _, name = path.rpartition("/")
-    plain = bool(name) and not name.startswith(".") and "\\" not in name
-    return path in _DATABASES or (folder in _FOLDERS and plain)
+    return path in _DATABASES or (folder in _FOLDERS and _PLAIN.fullmatch(name) is not None)
 
 
 def _list_files(folder: Path) -> Iterator[str]:

@@ -17,7 +17,7 @@ from sonde.projects.update import update_project
 from sonde.runtime.private import make_folder
 from sonde.runtime.work import Work
 from sonde.shared.index import SharedIndex
-from sonde.shared.manifest import FileFacts
+from sonde.shared.manifest import FileFacts, leads_below
 from sonde.stores.records import Metadata, save_metadata, stamp_now
 from sonde.types import Progress
 
@@ -37,7 +37,7 @@ def write_tree(
     """
     places: dict[str, list[str]] = {}
     for path, fact in files.items():
-        if all(part not in ("", ".", "..") for part in path.split("/")) and "\0" not in path:
+        if leads_below(path):
             places.setdefault(fact.digest, []).append(path)
     total, changed = len(places), dict[str, str]()
     make_folder(root)

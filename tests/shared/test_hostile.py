@@ -1,0 +1,122 @@
+"""A shared index that a writer means harm with, and commits that hold more than they should."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+from tests.shared.conftest import Clone, run_git
+
+from sonde.errors import InvalidRequest, Uncommitted
+from sonde.runtime.work import Work
+from sonde.settings import load_settings
+from sonde.shared.index import SharedIndex
+from sonde.tools.index import create_index
+from sonde.wiring import build_app
+
+
+def list_all(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
+def test_what_git_was_told_to_overlook_is_not_pushed(ci: Clone, tmp_path: Path, flag: str) -> None:
+    run_git(ci.root, "update-index", flag, "src/users.py")
+    (ci.root / "src/users.py").write_text("def of_my_own():\n    return 'not for others'\n")
+    with pytest.raises(Uncommitted, match="users"):
+        ci.push(tmp_path / "shared")
+
+
+def test_a_push_under_a_name_that_leads_elsewhere_is_refused(ci: Clone, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest):
+        ci.push(tmp_path / "shared", repository="../shop")
+    run_git(ci.root, "remote", "add", "origin", "git@host.example:../../shop.git")
+    with pytest.raises(InvalidRequest):
+        ci.push(tmp_path / "shared")
+
+
+@pytest.mark.parametrize(
+    ("repository", "commit"),
+    [("../../escaped", ""), ("/escaped", ""), ("a/../../../escaped", ""), ("shop\0", ""),
+     ("shop", "../../../escape"), ("shop", "")],
+)  # fmt: skip
+def test_no_name_in_a_shared_index_leads_out_of_the_cache(
+    ci: Clone, tmp_path: Path, repository: str, commit: str
+) -> None:
+    found = ci.push(tmp_path / "shared")
+    shared = SharedIndex.open(str(tmp_path / "shared"))
+    (row,) = shared.tables.read_rows("commits", ["recipe", "models", "manifest", "snapshot"])
+    named = commit or found.commit
+    shared.tables.put("refs", ("repository", "branch"), (repository, "main", named, 1, True))
+    facts = (row["recipe"], row["models"], 4, 4, row["manifest"], row["snapshot"])
+    shared.tables.put("commits", ("repository", "commit"), (repository, named, 1, *facts))
+    cache, outside = tmp_path / "in" / "cache", tmp_path / "in"
+    settings = load_settings(
+        {}, home=tmp_path / "home", embedding="static", serve_from=str(tmp_path / "shared"),
+        cache_folder=str(cache),
+    )  # fmt: skip
+    app = build_app(settings, start=tmp_path, stays=True)
+    try:
+        mirrors = app.workspace.mirrors
+        assert mirrors
+        ready, _ = mirrors.list_defaults(lambda _root: True, wait_s=30.0)
+        assert len(ready) == (not commit)  # the one that is well named, if it was not replaced
+        assert all(root.resolve().is_relative_to(cache) for root in ready)
+        assert {path.name for path in outside.iterdir()} == {"cache"}
+        assert not list(tmp_path.glob("*escape*"))
+    finally:
+        app.close()
+
+
+def test_files_with_hostile_names_are_not_written(ci: Clone, tmp_path: Path) -> None:
+    found = ci.push(tmp_path / "shared")
+    shared = SharedIndex.open(str(tmp_path / "shared"))
+    (row,) = shared.tables.read_rows("commits", ["recipe", "models", "manifest", "snapshot"])
+    rows = json.loads(zlib.decompress(row["manifest"]))
+    rows += [[name, *rows[0][1:]] for name in ("../up.py", "/up.py", "a/../../up.py", "./up.py")]
+    manifest = zlib.compress(json.dumps(rows).encode())
+    facts = (row["recipe"], row["models"], 4, 4, manifest, row["snapshot"])
+    shared.tables.put("commits", ("repository", "commit"), ("shop", found.commit, 1, *facts))
+    settings = load_settings(
+        {}, home=tmp_path / "home", embedding="static", serve_from=str(tmp_path / "shared"),
+        cache_folder=str(tmp_path / "cache"),
+    )  # fmt: skip
+    app = build_app(settings, start=tmp_path, stays=True)
+    try:
+        assert app.workspace.mirrors
+        (root,), _ = app.workspace.mirrors.list_defaults(lambda _root: True, wait_s=30.0)
+        assert (root / "src/orders.py").is_file()
+        assert not list(tmp_path.rglob("up.py"))
+    finally:
+        app.close()
+
+
+HOSTILE = [
+    b"", b"x", zlib.compress(b"[]"), zlib.compress(b"null"), zlib.compress(b"[" * 100_000),
+    zlib.compress(b'{"files": {"index.db": [1e999, []]}, "packs": {}}'),
+    zlib.compress(b'{"files": {"index.db": ["9" , 3]}, "packs": 4}'),
+    zlib.compress(b'{"files": {"index.vectors/a\\u0000b": [1, []]}, "packs": {}}'),
+    zlib.compress(b'{"files": {"../index.db": [1, []]}, "packs": {}}'),
+    zlib.compress(b'{"files": {"index.vectors/../x": [1, []]}, "packs": {}}'),
+    zlib.compress(b'{"files": {"index.db": [-1, []]}, "packs": {}}'),
+    zlib.compress(b'{"files": {"index.db": [1, ["00"]]}, "packs": {"../../refs": ["00"]}}'),
+    zlib.compress(b'{"files": {"index.vectors/' + b"n" * 300 + b'": [1, []]}, "packs": {}}'),
+    zlib.compress(b" " * (1 << 30)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("snapshot", HOSTILE)
+def test_a_hostile_snapshot_costs_a_note(ci: Clone, tmp_path: Path, snapshot: bytes) -> None:
+    found = ci.push(tmp_path / "shared")
+    shared = SharedIndex.open(str(tmp_path / "shared"))
+    (row,) = shared.tables.read_rows("commits", ["recipe", "models", "manifest"])
+    facts = (row["recipe"], row["models"], 4, 4, row["manifest"], snapshot)
+    shared.tables.put("commits", ("repository", "commit"), ("shop", found.commit, 1, *facts))
+    before = list_all(tmp_path)
+    app, project = Clone(ci.root, ci._open_app, "other").open(shared_index=str(tmp_path / "shared"))
+    assert create_index(app, work=Work())["status"] == "success"
+    assert {path for store in project.stores().values() for path in store.files()} >= {"run.sh"}
+    strange = {path for path in list_all(tmp_path) - before if not path.startswith("other")}
+    assert not strange
