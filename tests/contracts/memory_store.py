@@ -82,8 +82,12 @@ class MemoryChunkStore:
         return StoreCounts(files=len(self._files), chunks=len(self._entries), bytes=0)
 
     @_locked
-    def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
+    def files(
+        self, paths: Collection[str] | None = None, *, under: str = ""
+    ) -> Mapping[str, FileState]:
         wanted = self._files if paths is None else paths
+        if under:
+            wanted = [path for path in wanted if f"{path}/".startswith(f"{under}/")]
         return {path: self._files[path].state for path in wanted if path in self._files}
 
     @_locked

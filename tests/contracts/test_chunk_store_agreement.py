@@ -162,6 +162,7 @@ class Agreement(RuleBasedStateMachine):
         self.compare(lambda store: dict(store.symbols_of(PATHS)))
         self.compare(lambda store: dict(store.names_of(PATHS)))
         self.compare(lambda store: dict(store.files([path, "gone.py"])))
+        self.compare(lambda store: dict(store.files(under=path.rpartition("/")[0] or path)))
         self.compare(lambda store: store.paths_named(["bar", "foobar", "beta", "b", "ä", "ctest"]))
         self.compare(lambda store: dict(store.importers(["os", "foobar", "nothing"])))
 

@@ -68,7 +68,9 @@ def _run(argv: Sequence[str]) -> int:
 
     from sonde.cli.terminal import Console
     from sonde.runtime.logs import open_logs
+    from sonde.runtime.processes import collect_rarely
 
+    collect_rarely()
     open_logs(None, "debug" if args.verbose else "critical")
     console = Console(sys.stdin, sys.stdout, sys.stderr, os.environ)
     session, run = make_session(args, console)

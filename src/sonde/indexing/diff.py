@@ -166,10 +166,8 @@ def _expand_folders(tree: Tree, paths: set[str], stores: Stores) -> set[str]:
         return files
     for folder in folders:
         files |= {found.path for found in tree.walk(folder[:-1]) if isinstance(found, ListedFile)}
-    inside = tuple(folders)
-    return files.union(
-        path for store in stores.values() for path in store.files() if path.startswith(inside)
-    )
+        files = files.union(*(store.files(under=folder[:-1]) for store in stores.values()))
+    return files
 
 
 def _compare_paths(tree: Tree, known: States, refused: Refusals, paths: set[str]) -> Diff:

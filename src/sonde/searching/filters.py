@@ -89,7 +89,7 @@ def narrow_store(
         under or include or exclude or language or tags or chunk_types or conditions
     ):
         return Filter()
-    states = store.files()
+    states = store.files(under="" if views else compose(under).strip("/"))
     named = store.tags() if tags else {}
     wanted = {fold_tag(tag) for tag in tags}
     spoken = find_language(language) if language else None

@@ -66,8 +66,10 @@ class ChunkStore(Protocol):
     def counts(self) -> StoreCounts:
         """Files, chunks, and bytes on disk."""
 
-    def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
-        """The indexed files by path: all, or those of these paths."""
+    def files(
+        self, paths: Collection[str] | None = None, *, under: str = ""
+    ) -> Mapping[str, FileState]:
+        """The indexed files by path: all, those of these paths, or a folder's (or that file)."""
 
     def replace(self, files: Sequence[ParsedFile]) -> None:
         """Store these files, replacing what was stored under their paths, in one transaction."""

@@ -87,12 +87,17 @@ class ChunkIndex:
         size = self._database.measure_bytes() + measure_folder(self._folder)
         return StoreCounts(files=files, chunks=chunks, bytes=size)
 
-    def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
+    def files(
+        self, paths: Collection[str] | None = None, *, under: str = ""
+    ) -> Mapping[str, FileState]:
         with self._database.read() as connection:
-            if paths is None:
-                rows: Iterable[Any] = connection.execute(f"SELECT {_STATE} FROM files AS f")  # noqa: S608
-            else:
+            rows: Iterable[Any]
+            if paths is not None:
                 rows = tables.select_among(connection, _STATE, paths)
+            elif under:
+                rows = tables.select_under(connection, _STATE, under)
+            else:
+                rows = connection.execute(f"SELECT {_STATE} FROM files AS f")  # noqa: S608
             return {(path := read_stored_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
     def replace(self, files: Sequence[ParsedFile]) -> None:

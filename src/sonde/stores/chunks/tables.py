@@ -131,6 +131,20 @@ def select_among(
             yield from connection.execute(alone, (path,))
 
 
+def select_under(
+    connection: apsw.Connection, columns: str, folder: str
+) -> Iterator[tuple[Any, ...]]:
+    """Columns of the stored files (`f`) in a folder, or of the file of this name."""
+    query = f"SELECT {columns} FROM files AS f WHERE f.path = ? OR f.path > ? AND f.path < ?"  # noqa: S608
+    ends = folder, f"{folder}/", f"{folder}0"  # the character after the slash
+    # paths that are not valid Unicode are stored as bytes, which come after all text
+    for bound in (
+        list(map(bind_text, ends)),
+        [end.encode("utf-8", "surrogatepass") for end in ends],
+    ):
+        yield from connection.execute(query, bound)
+
+
 def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[StoredFile]:
     """The stored files among these paths."""
     columns = "f.id, f.first_chunk, f.chunk_count"
