@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import date, datetime, time
 from typing import Any
 
-from sonde.knowledge.formats import File, RefusedFormat, make_document
+from sonde.knowledge.formats import File, RefusedFormat, make_document, read_member
 from sonde.knowledge.formats.office import (
     R,
     find_main,
@@ -34,7 +34,7 @@ def parse_pptx(file: File) -> list[Entry]:
     """Slides: their texts, tables, charts, diagrams, notes and comments in order."""
     archive = open_office(file)
     main = find_main(archive)
-    targets = read_relations(archive, main)
+    targets = read_relations(archive, main, file)
     root = read_part(archive, main)
     if root is None:
         raise RefusedFormat("broken", "no presentation")
@@ -44,23 +44,25 @@ def parse_pptx(file: File) -> list[Entry]:
     for number, key in enumerate(listed, 1):
         name = targets.get(key, ("", ""))[0]
         try:
-            parts += [f"Slide {number}", *_read_slide(archive, name, lost), ""]
+            parts += [f"Slide {number}", *_read_slide(file, archive, name, lost), ""]
         except RefusedFormat as error:
             lost["damaged page"] += 1
             file.skip_part(f"slide {number}", error.detail)
     return [make_office(file, "pptx", archive, "\n".join(parts), lost)]
 
 
-def _read_slide(archive: zipfile.ZipFile, name: str, lost: Counter[str]) -> Iterator[str]:
+def _read_slide(
+    file: File, archive: zipfile.ZipFile, name: str, lost: Counter[str]
+) -> Iterator[str]:
     slide = read_part(archive, name)
     if slide is None:
         return
-    targets = read_relations(archive, name)
+    targets = read_relations(archive, name, file)
     yield from _read_shapes(slide, targets, archive, lost)
     for target, kind in sorted(targets.values()):
-        if kind == "notesSlide" and (notes := read_part(archive, target)) is not None:
+        if kind == "notesSlide" and (notes := read_part(archive, target, file)) is not None:
             yield from _read_shapes(notes, {}, archive, Counter(), notes=True)
-        elif kind == "comments" and (root := read_part(archive, target)) is not None:
+        elif kind == "comments" and (root := read_part(archive, target, file)) is not None:
             yield from (f"Comment: {each.text}" for each in root.iter(f"{_P}text") if each.text)
 
 
@@ -88,7 +90,9 @@ def _read_shapes(
             for inner in each:
                 for key in (inner.get(f"{R}id"), inner.get(f"{R}dm")):
                     target = targets.get(key, ("", ""))[0] if key else ""
-                    texts = list(read_drawn_texts(read_part(archive, target))) if target else []
+                    # a damaged one counts as an object, like one that is not drawn text
+                    root = read_part(archive, target, File("", b"")) if target else None
+                    texts = list(read_drawn_texts(root))
                     found = found or bool(texts)
                     yield from texts
             lost["embedded object"] += not found
@@ -124,13 +128,12 @@ def parse_xlsx(file: File) -> list[Entry]:
     parts = list(_read_sheets(file, lost))
     for name in sorted(archive.namelist()):
         if re.match(r"xl/worksheets/[^/]+\.xml$", name):
-            lost["formula without a result"] += sum(
-                found["value"] is None for found in _FORMULA.finditer(archive.read(name))
-            )
-            links = [t for t, kind in read_relations(archive, name).values() if kind == "hyperlink"]
+            lost["formula without a result"] += _count_formulas(archive, name)
+            targets = read_relations(archive, name, file).values()
+            links = [target for target, kind in targets if kind == "hyperlink"]
             parts += dict.fromkeys(links)
         elif re.match(r"xl/(?:threadedComments/|comments).*\.xml$", name):
-            root = read_part(archive, name)
+            root = read_part(archive, name, file)
             for each in root.iter() if root is not None else ():
                 if each.tag.endswith(("}comment", "}threadedComment")):
                     parts.append(
@@ -142,17 +145,26 @@ def parse_xlsx(file: File) -> list[Entry]:
                         )
                     )
         elif re.match(r"xl/(?:charts/chart|drawings/drawing)[^/]*\.xml$", name):
-            drawn = read_drawn_texts(read_part(archive, name))
+            drawn = read_drawn_texts(read_part(archive, name, file))
             parts += [text for text in drawn if not re.fullmatch(r"[\d.eE+-]+", text)]
     return [make_office(file, "xlsx", archive, "\n".join(parts), lost)]
+
+
+def _count_formulas(archive: zipfile.ZipFile, name: str) -> int:
+    """Formulas of a sheet without a result; calamine names a sheet that is damaged."""
+    try:
+        found = _FORMULA.finditer(read_member(archive, name))
+    except RefusedFormat:
+        return 0
+    return sum(each["value"] is None for each in found)
 
 
 def parse_workbook(file: File) -> list[Entry]:
     """A workbook of another program: XLS, XLSB, ODS."""
     lost: Counter[str] = Counter()
-    return [
-        make_document(file, file.suffix, file.stem, "\n".join(_read_sheets(file, lost)), lost=lost)
-    ]
+    text = "\n".join(_read_sheets(file, lost))
+    lost["damaged part"] = len(file.left_out)
+    return [make_document(file, file.suffix, file.stem, text, lost=lost)]
 
 
 def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
@@ -169,7 +181,6 @@ def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
         try:
             rows = book.get_sheet_by_name(name).to_python(skip_empty_area=True)
         except python_calamine.CalamineError as error:
-            lost["damaged part"] += 1
             file.skip_part(name, str(error))
             continue
         yield f"# {name}"
