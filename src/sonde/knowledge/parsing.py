@@ -75,7 +75,7 @@ def parse_file(
     if wanted and any(entry.source != wanted for entry in entries):
         raise RefusedFormat("unknown", f"not among {wanted}")
     if left_out is not None:
-        left_out += file.left_out
+        left_out += dict.fromkeys(file.left_out)  # some files are read twice, to know and to parse
     return [replace(entry, path=_QUOTED.sub(lambda found: f"%{ord(found[0]):02X}", entry.path))
             for entry in entries]  # fmt: skip
 

@@ -130,9 +130,7 @@ class File:
 
     def skip_part(self, name: str, detail: str) -> None:
         """Name a part that is damaged; the rest is imported."""
-        part = Skipped(f"{self.path}/{name}", "damaged", detail)
-        if part not in self.left_out:  # a file may be read twice: to know it, and to parse it
-            self.left_out.append(part)
+        self.left_out.append(Skipped(f"{self.path}/{name}", "damaged", detail))
 
 
 def decode_bytes(data: bytes, declared: str = "") -> str | None:
@@ -202,6 +200,8 @@ def read_lines(file: File) -> list[Mapping[str, Any]]:
             row = json.loads(line) if line.strip() else None
         except (ValueError, RecursionError) as error:
             file.skip_part(f"line {number}", str(error))
+            if len(file.left_out) > 2 * len(rows) + 10:
+                raise RefusedFormat("broken", f"line {number} is not JSON") from error
             continue
         if isinstance(row, dict):
             rows.append(row)

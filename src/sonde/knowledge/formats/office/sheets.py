@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
+import struct
 import zipfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date, datetime, time
 from typing import Any
@@ -26,6 +28,9 @@ from sonde.stores.knowledge.base import Entry
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _DML = "http://schemas.openxmlformats.org/drawingml/2006/"
+OLE = b"\xd0\xcf\x11\xe0"  # begins a file of Office 97 to 2003
+_EOF, _FORMAT, _XF = 0x0A, 0x041E, 0x00E0  # records of XLS: end, number format, cell format
+_OWN_FORMATS = range(164, 383)  # numbers of formats that a file defines
 MAX_CELLS = 5_000_000  # of a workbook: what a parser's memory holds as text
 _FORMULA = re.compile(rb"<f[ >/](?:[^<]|<(?!/c>))*?(?=</c>|<v>|<is>)(?P<value><v>|<is>)?")
 
@@ -171,7 +176,8 @@ def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
     import python_calamine
 
     try:
-        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(file.data))
+        data = _renumber_formats(file.data) if file.data.startswith(OLE) else file.data
+        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     except python_calamine.PasswordError as error:
         raise RefusedFormat("encrypted") from error
     except python_calamine.CalamineError as error:
@@ -190,6 +196,39 @@ def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
                 lost["row over the limit"] += 1
             elif line := write_row([show_cell(cell) for cell in row]):
                 yield line
+
+
+def _renumber_formats(data: bytes) -> bytes:
+    """An XLS whose own number formats have numbers of their own.
+
+    calamine knows those below 164 without looking at the file. gnumeric writes its dates under 50,
+    which Excel has for dates in Japanese alone: they would come in as numbers.
+    """
+    import olefile
+
+    with contextlib.suppress(OSError, ValueError, struct.error, IndexError):
+        copy = io.BytesIO(data)
+        archive = olefile.OleFileIO(copy, write_mode=True)
+        records = bytearray(archive.openstream("Workbook").read())
+        at, kind = 0, 0
+        places: dict[int, list[int]] = defaultdict(list)
+        own: set[int] = set()
+        while kind != _EOF and at + 4 <= len(records):
+            kind, size = struct.unpack_from("<HH", records, at)
+            if kind in (_FORMAT, _XF):
+                place = at + (6 if kind == _XF else 4)
+                (number,) = struct.unpack_from("<H", records, place)
+                places[number].append(place)
+                own |= {number} if kind == _FORMAT else set()
+            at += 4 + size
+        free = (number for number in _OWN_FORMATS if number not in own)
+        for number in own - set(_OWN_FORMATS):
+            new = next(free, number)
+            for place in places[number]:
+                struct.pack_into("<H", records, place, new)
+        archive.write_stream("Workbook", bytes(records))
+        return copy.getvalue()
+    return data
 
 
 def show_cell(value: Any) -> str:
