@@ -30,7 +30,7 @@ from sonde.types import ListedFile, Progress, Skipped
 
 MAX_FILE_BYTES = 256 << 20  # read whole: an eighth of the memory that a parser may use
 MAX_MAILBOX_BYTES = 1 << 40  # a mailbox is read in parts; more than a lifetime of mail
-STREAMED_BYTES = 32 << 20  # from this size on, a mailbox is read in parts of this size
+STREAMED_BYTES = 16 << 20  # from this size on, a mailbox is read in parts of this size
 MAX_PEOPLE_BYTES = 1 << 20  # of Slack's list of users, which lies beside its channels
 MAX_EXAMPLES = 10_000  # skipped files that a report names; the rest is only counted
 

@@ -35,7 +35,7 @@ from sonde.policy.admit import find_denied
 from sonde.policy.roots import show_path
 from sonde.policy.secrets import redact_secrets
 from sonde.runtime.processes import end_process, start_module
-from sonde.runtime.system import limit_process
+from sonde.runtime.system import OUT_OF_TIME, limit_process, limit_time
 from sonde.stores.knowledge.base import Entry, Piece, Source
 from sonde.types import Skipped
 
@@ -64,8 +64,10 @@ def parse_file(
     file = replace(file, nested=None if is_nested else _parse_nested)
     try:
         entries = find_parser(file, wanted)(file)
-    except (RefusedFormat, MemoryError, RecursionError):
+    except (RefusedFormat, MemoryError):
         raise
+    except RecursionError as error:
+        raise RefusedFormat("hostile", "nested too deeply") from error
     except ImportError as error:
         raise RefusedFormat("missing_extra", "documents") from error
     except Exception as error:  # of this file, not of the archive around it
@@ -73,7 +75,7 @@ def parse_file(
     if wanted and any(entry.source != wanted for entry in entries):
         raise RefusedFormat("unknown", f"not among {wanted}")
     if left_out is not None:
-        left_out += file.left_out
+        left_out += dict.fromkeys(file.left_out)  # some files are read twice, to know and to parse
     return [replace(entry, path=_QUOTED.sub(lambda found: f"%{ord(found[0]):02X}", entry.path))
             for entry in entries]  # fmt: skip
 
@@ -162,7 +164,8 @@ def _redact_value(value: Any) -> tuple[Any, int]:
 
 MEMORY_BYTES = 2 << 30
 """Enough for the largest honest documents; a bomb fails in the child, not in the server."""
-TIMEOUT_S = 60.0  # for one file
+TIMEOUT_S = 60.0  # of processor time for one file
+WAIT_FACTOR = 10  # how much longer a file may take on a machine that is busy with other things
 SCANNED = ("pdf", *PICTURES)  # formats whose pages tesseract may have to read, which takes longer
 FILES_PER_CHILD = 500  # a child is replaced after this many files, because parsers leak memory
 MAX_DETAIL_CHARS = 300  # of a library's error message
@@ -192,12 +195,13 @@ class Parsers:
         """What a file contains. Raises `RefusedFormat`."""
         if self._child is not None and self._done >= FILES_PER_CHILD:
             self.close()
-        child = self._child = self._child or start_module(__name__, str(self._memory))
+        limits = str(self._memory), str(self._seconds)
+        child = self._child = self._child or start_module(__name__, *limits)
         head = {"path": file.path, "modified": file.modified, "wanted": wanted}
         sizes = {"size": len(file.data), "beside": len(file.beside)}
         packed = json.dumps(head | sizes).encode()
         scans = SCAN_SECONDS if file.suffix in SCANNED and has_tesseract() else 0.0
-        deadline = time.monotonic() + self._seconds + scans
+        deadline = time.monotonic() + self._seconds * WAIT_FACTOR + scans
         assert child.stdin
         assert child.stdout
         try:
@@ -205,11 +209,10 @@ class Parsers:
             child.stdin.flush()
             length = int.from_bytes(_read_exactly(child.stdout, 8, deadline), "big")
             answer = json.loads(_read_exactly(child.stdout, length, deadline))
-        except TimeoutError as error:
-            self.close()
-            raise RefusedFormat("too_slow", f"more than {self._seconds:g} seconds") from error
         except (OSError, EOFError, ValueError) as error:
             self.close()
+            if isinstance(error, TimeoutError) or child.returncode == -OUT_OF_TIME:
+                raise RefusedFormat("too_slow", f"more than {self._seconds:g} seconds") from error
             raise RefusedFormat("crashed", "the parser ended") from error
         self._done += 1
         if "refused" in answer:
@@ -260,28 +263,27 @@ def _answer(request: Mapping[str, Any], data: bytes, beside: bytes) -> Mapping[s
         return {"refused": [error.reason, error.detail[:MAX_DETAIL_CHARS]]}
     except MemoryError:
         return {"refused": ["too_large", "more memory than a parser may use"]}
-    except RecursionError:
-        return {"refused": ["hostile", "nested too deeply"]}
     except Exception as error:  # noqa: BLE001 - a library's defect is a refusal of this file
         return {"refused": ["broken", f"{type(error).__name__}: {error}"[:MAX_DETAIL_CHARS]]}
 
 
-def run_child(memory: int) -> None:
+def run_child(memory: int, seconds: float) -> None:
     """Answer requests until the standard input ends."""
     import logging
     import warnings
 
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    limit_process(memory)  # the time limit holds everywhere
+    limit_process(memory)
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     while length := stdin.read(8):
         request = json.loads(stdin.read(int.from_bytes(length, "big")))
         data, beside = stdin.read(request["size"]), stdin.read(request["beside"])
+        limit_time(seconds)
         answer = json.dumps(_answer(request, data, beside), default=str).encode()
         stdout.write(len(answer).to_bytes(8, "big") + answer)
         stdout.flush()
 
 
 if __name__ == "__main__":
-    run_child(int(sys.argv[1]))
+    run_child(int(sys.argv[1]), float(sys.argv[2]))

@@ -7,12 +7,15 @@ system this is before it calls one of these. `docs/platforms.md` has the table.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
 _LOWEST_PRIORITY = 19  # of nice(2)
 PROC = Path("/proc")
 """Linux: what the kernel says of processes, mounts and limits; missing elsewhere."""
+OUT_OF_TIME = getattr(signal, "SIGPROF", 0)
+"""The signal that ends a process at the end of its `limit_time`; 0 on Windows."""
 
 if sys.platform == "win32":
     import ctypes
@@ -36,6 +39,9 @@ if sys.platform == "win32":
 
     def limit_process(memory: int) -> None:
         """Limit this process to so much memory, no core dump and no writing; none on Windows."""
+
+    def limit_time(seconds: float) -> None:
+        """End this process after so much more processor time; not on Windows."""
 
     def lower_priority(thread: int = 0) -> None:
         """Run this process, or a thread of it, when nothing else wants to; not on Windows."""
@@ -75,6 +81,10 @@ else:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         if sys.platform == "linux":  # macOS refuses a limit below what is mapped already
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+    def limit_time(seconds: float) -> None:
+        """End this process by `OUT_OF_TIME` after so much more processor time; 0 is no limit."""
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
     def read_battery() -> bool | None:
         """Whether the machine runs on its battery; None where only files say so."""

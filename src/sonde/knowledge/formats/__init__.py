@@ -12,11 +12,12 @@ import json
 import re
 import unicodedata
 import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sonde.knowledge.retrieval import cut_fields
 from sonde.policy.read import decode_text
@@ -40,12 +41,15 @@ MAX_NESTING = 200  # of YAML; the parser would run out of stack
 _NESTING = re.compile(r"[\[\]{}]")
 _DASHES = re.compile(r"(?:[-?:][ \t]+){200}")
 SAMPLE_BYTES = 1 << 16  # of a file, to guess its encoding by
+_FEW_BYTES = 4  # fewer are damage or a sign, and no word in another script
 _ASCII = bytes(range(128))
 _HIGH_LINE = re.compile(rb"[^\r\n<>]*[\x80-\xff][^\r\n<>]*")  # without the markup around it
 _WIDER = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
           "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "ks_c_5601-1987": "cp949",
           "euc-kr": "cp949", "iso-8859-9": "cp1254"}  # fmt: skip
 """What programs write where they name the narrower encoding, as browsers read it."""
+_SEVEN_BIT = ("iso-2022", "hz", "utf-7")  # encodings whose bytes look like ASCII
+_FIRST_ROW = re.compile(r'\s*\[\s*\{\s*"([^"\\]{1,40})"\s*:')
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
 
@@ -111,6 +115,8 @@ class File:
     def text(self, declared: str = "") -> str:
         """Its text, in the encoding that it declares if it names one. Raises `RefusedFormat`."""
         text = decode_bytes(self.data, declared)
+        if text is None and self.data.count(0) * 100 < len(self.data):  # damage, not a binary file
+            text = decode_bytes(self.data.replace(b"\0", b" "), declared)
         if text is None:
             raise RefusedFormat("binary")
         return text.replace("\r\n", "\n").removeprefix("\ufeff")
@@ -129,11 +135,17 @@ class File:
 
 def decode_bytes(data: bytes, declared: str = "") -> str | None:
     """Text in the declared encoding if it is in it, else in a guessed one; None if it is binary."""
+    if b"\x1b$" in data or declared.lower().startswith(_SEVEN_BIT):
+        with contextlib.suppress(LookupError, UnicodeDecodeError):
+            return data.decode(declared or "iso2022_jp_2")
     with contextlib.suppress(UnicodeDecodeError):
         return data.decode("utf-8-sig") if b"\0" not in data[:SAMPLE_BYTES] else decode_text(data)
     if declared:
         with contextlib.suppress(LookupError, UnicodeDecodeError):
             return data.decode(_WIDER.get(declared.strip().lower(), declared))
+    text = data.decode("utf-8", "replace")
+    if text.count("\ufffd") * 50 < len(text) - len(text.encode("ascii", "ignore")):
+        return text.removeprefix("\ufeff") if b"\0" not in data[:SAMPLE_BYTES] else None
     return _guess_encoding(data) or decode_text(data)
 
 
@@ -141,38 +153,85 @@ def _guess_encoding(data: bytes) -> str | None:
     """Text in a legacy encoding of another script; None if most of its letters are Latin."""
     found = b"\n".join(_HIGH_LINE.findall(data[:SAMPLE_BYTES]))
     high = len(found.translate(None, _ASCII))
-    if high * 2 < len(found.translate(None, _NO_LETTERS)) or not high or b"\0" in found:
+    if high * 2 < len(found.translate(None, _NO_LETTERS)) or high < _FEW_BYTES or b"\0" in found:
         return None
     try:
         from charset_normalizer import from_bytes
     except ImportError:
         return None
-    best = from_bytes(found).best()
+    best = from_bytes(found, cp_exclusion=["utf_16", "utf_32", "utf_7"]).best()
     return data.decode(best.encoding, "replace") if best else None
 
 
 def load_json(file: File) -> Any:
-    """The file as JSON. Raises `RefusedFormat`."""
+    """The file as JSON; of a damaged list, the rows that can be read. Raises `RefusedFormat`."""
+    text = file.text()
     try:
-        return json.loads(file.text())
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
+        if rows := list(_salvage_rows(file, text)):
+            return rows
         raise RefusedFormat("broken", f"not JSON: {error}") from error
 
 
-def read_lines(file: File) -> list[Mapping[str, Any]]:
-    """The objects of a file of JSON lines; a torn last line is left out."""
-    rows: list[Mapping[str, Any]] = []
-    lines = [line for line in file.text().split("\n") if line.strip()]
-    for at, line in enumerate(lines):
+def _salvage_rows(file: File, text: str) -> Iterator[Mapping[str, Any]]:
+    """The undamaged rows of a list. A row is known by its first key; the others are named."""
+    begin = _FIRST_ROW.match(text)
+    start = re.compile(rf'\{{\s*"{re.escape(begin[1])}"\s*:') if begin else None
+    decoder, keys, at, number = json.JSONDecoder(), set[str](), 0, 0
+    while start and (found := start.search(text, at)):
+        number += 1
         try:
-            row = json.loads(line)
+            row, at = decoder.raw_decode(text, found.start())
         except (ValueError, RecursionError) as error:
-            if at == len(lines) - 1 and rows:
-                break
-            raise RefusedFormat("broken", f"line {at + 1} is not JSON") from error
+            at = max(found.end(), getattr(error, "pos", 0))
+            file.skip_part(f"row {number}", str(error))
+            continue
+        if 2 * len(keys & set(row)) >= len(keys):  # else it is a part of a damaged row
+            keys = keys or set(row)
+            yield row
+
+
+def read_lines(file: File) -> list[Mapping[str, Any]]:
+    """The objects of a file of JSON lines. A line that cannot be read is left out and named."""
+    rows: list[Mapping[str, Any]] = []
+    for number, line in enumerate(file.text().split("\n"), 1):
+        try:
+            row = json.loads(line) if line.strip() else None
+        except (ValueError, RecursionError) as error:
+            file.skip_part(f"line {number}", str(error))
+            if len(file.left_out) > 2 * len(rows) + 10:
+                raise RefusedFormat("broken", f"line {number} is not JSON") from error
+            continue
         if isinstance(row, dict):
             rows.append(row)
+    if not rows:
+        raise RefusedFormat("broken" if file.left_out else "no_text", "no lines of JSON")
     return rows
+
+
+Row = TypeVar("Row")
+
+
+def make_each(
+    file: File, kind: str, rows: Iterable[Row], make: Callable[[Row], Iterable[Entry]]
+) -> list[Entry]:
+    """The entries of a container's rows. One that cannot be read is left out and named."""
+    made: list[Entry] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            made += make(row)
+        except RefusedFormat as error:
+            if error.reason != "no_text":
+                file.skip_part(f"{kind} {number}", error.detail or error.reason)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of this row, not of the others
+            file.skip_part(f"{kind} {number}", f"{type(error).__name__}: {error}")
+    if not made:
+        reason = "broken" if file.left_out else "no_text"
+        raise RefusedFormat(reason, f"no {kind} with text that can be read")
+    return made
 
 
 def split_front(text: str) -> tuple[dict[str, Any], str]:
@@ -292,7 +351,8 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         with archive.open(name) as member:
             size = archive.getinfo(name).file_size
             data = member.read(size + 1)
-    except (KeyError, zipfile.BadZipFile, OSError, EOFError, NotImplementedError) as error:
+    except (KeyError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError,
+            RuntimeError) as error:  # fmt: skip
         raise RefusedFormat("broken", f"{name}: {error}") from error
     if len(data) > size:
         raise RefusedFormat("bomb", f"{name} is larger than it says")

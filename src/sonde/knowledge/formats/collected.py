@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from typing import Any
 
@@ -21,6 +22,7 @@ from sonde.knowledge.formats import (
     compose_accents,
     load_json,
     make_document,
+    make_each,
     make_entry,
 )
 from sonde.knowledge.formats.office import write_row
@@ -176,7 +178,7 @@ def parse_table(file: File) -> list[Entry]:
     for wanted, make in _TABLES.items():
         if set(wanted) <= set(head):
             named = (dict(zip(head, row, strict=False)) for row in rows[1:])
-            return [entry for row in named for entry in make(file, row)]
+            return make_each(file, "row", named, partial(make, file))
     lines = [line for row in rows[:MAX_ROWS] if (line := write_row(row))]
     return [make_document(file, file.suffix, file.stem, "\n".join(lines))]
 
@@ -302,24 +304,20 @@ def is_csl(value: Any) -> bool:
 
 def parse_csl(file: File) -> list[Entry]:
     """References in CSL-JSON: one entry each."""
-    made = []
-    for row in load_json(file):
-        if not isinstance(row, dict):
-            continue
-        fields = {
-            name.lower(): str(value) for name, value in row.items() if isinstance(value, str | int)
-        }
-        people = [each for each in row.get("author") or [] if isinstance(each, dict)]
-        names = [
-            str(each.get("literal") or f"{each.get('given', '')} {each.get('family', '')}")
-            for each in people
-        ]
-        issued = (row.get("issued") or {}).get("date-parts") or [[]]
-        when = "-".join(f"{int(part):02}" for part in issued[0] if str(part).isdigit())
-        fields |= {
-            "author": "; ".join(name.strip() for name in names),
-            "year": when[:4],
-            "date": when,
-        }
-        made.append(_make_reference(file, str(row.get("id") or ""), fields))
-    return made
+    rows = [row for row in load_json(file) if isinstance(row, dict)]
+    return make_each(file, "reference", rows, lambda row: [_make_csl(file, row)])
+
+
+def _make_csl(file: File, row: Mapping[str, Any]) -> Entry:
+    fields = {
+        name.lower(): str(value) for name, value in row.items() if isinstance(value, str | int)
+    }
+    people = [each for each in row.get("author") or [] if isinstance(each, dict)]
+    names = [
+        str(each.get("literal") or f"{each.get('given', '')} {each.get('family', '')}")
+        for each in people
+    ]
+    issued = (row.get("issued") or {}).get("date-parts") or [[]]
+    when = "-".join(f"{int(part):02}" for part in issued[0] if str(part).isdigit())
+    fields |= {"author": "; ".join(name.strip() for name in names), "year": when[:4], "date": when}
+    return _make_reference(file, str(row.get("id") or ""), fields)

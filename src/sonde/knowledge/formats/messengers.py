@@ -289,7 +289,7 @@ def make_signal(file: File, rows: Sequence[Mapping[str, Any]]) -> Iterator[Entry
     """Conversations as signal-export and sigtop write them in JSON."""
 
     def read() -> Iterator[Piece]:
-        for row in rows:
+        for row in _dicts(rows):
             sender = row.get("sender") or row.get("from") or row.get("source") or ""
             when = read_time(row.get("sent_at") or row.get("date") or row.get("timestamp"))
             files = [

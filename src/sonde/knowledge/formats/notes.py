@@ -19,6 +19,7 @@ from sonde.knowledge.formats import (
     File,
     RefusedFormat,
     list_said_tags,
+    make_each,
     make_entry,
     parse_xml,
     read_times,
@@ -36,6 +37,7 @@ _TAG = re.compile(r"(?<![\w#&/])#([\w/-]++)")
 _LINK = re.compile(r"(!?)\[\[([^\[\]|#\n]++)(?:[|#][^\[\]\n]*+)?\]\]")
 _MARKDOWN_LINK = re.compile(r"!\[[^\[\]\n]*+\]\(([^()\s]++)[^()\n]*+\)")
 _HEADING = re.compile(r"\A\s*# +(.+)")
+_NOTE = re.compile(rb"(?s)<note\b(?:(?!<note\b).)*?</note>")
 _NOTION = re.compile(r" [0-9a-f]{32}$")
 
 
@@ -94,15 +96,21 @@ def parse_notion(file: File) -> list[Entry]:
 
 def parse_enex(file: File) -> list[Entry]:
     """Notes exported by Evernote. One that cannot be read is left out and named."""
-    root = parse_xml(file.data)
+    try:
+        root = parse_xml(file.data)
+        notes = list(root.iter("note"))
+    except RefusedFormat as error:
+        if error.reason != "broken" or not (parts := _NOTE.findall(file.data)):
+            raise
+        return make_each(file, "note", parts, lambda part: [_make_enex(file, parse_xml(part))])
     if root.tag != "en-export":
         raise RefusedFormat("unknown", "not an Evernote export")
-    return [_make_enex(file, note, number) for number, note in enumerate(root.iter("note"), 1)]
+    return make_each(file, "note", notes, lambda note: [_make_enex(file, note)])
 
 
-def _make_enex(file: File, note: Any, number: int) -> Entry:
+def _make_enex(file: File, note: Any) -> Entry:
     """A note of Evernote; its key is its time, because exports have no ids."""
-    title = note.findtext("title") or f"{file.stem} {number}"
+    title = note.findtext("title") or file.stem
     written = re.sub(r'<en-todo[^>]*checked="true"[^>]*/?>', "[x] ", note.findtext("content") or "")
     written = re.sub(r"<en-todo[^>]*/?>", "[ ] ", written)
     created = read_time(note.findtext("created") or "")
@@ -195,8 +203,9 @@ def parse_apple_notes(file: File) -> list[Entry]:
         connection.close()
     folders = {other.number: other for other in others if other.folder}
     attached = {other.identifier: other for other in others}
-    made = [_make_note(file, row, folders, attached) for row in notes]
-    return [note for note in made if note]
+    return make_each(
+        file, "note", notes, lambda row: filter(None, [_make_note(file, row, folders, attached)])
+    )
 
 
 def _first(columns: set[str], name: str, numbers: str) -> str:

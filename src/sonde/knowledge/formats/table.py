@@ -15,6 +15,7 @@ from sonde.knowledge.formats import (
     documents,
     load_json,
     mail,
+    make_each,
     messengers,
     notes,
     pdf,
@@ -127,16 +128,9 @@ def _parse_chat_export(file: File) -> list[Entry]:
     if make in (messengers.make_slack, messengers.make_signal):
         return list(make(file, value))
     rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
-    made: list[Entry] = []
-    for number, row in enumerate(rows, 1):
-        try:
-            made += [chat for chat in make(file, row) if chat.pieces]
-        except (TypeError, ValueError, KeyError, AttributeError, RefusedFormat) as error:
-            if len(rows) == 1:
-                raise
-            if not isinstance(error, RefusedFormat):
-                file.skip_part(f"conversation {number}", f"{type(error).__name__}: {error}")
-    return made
+    return make_each(
+        file, "conversation", rows, lambda row: (each for each in make(file, row) if each.pieces)
+    )
 
 
 _JSON: tuple[tuple[Callable[[Any], object], Parser], ...] = (

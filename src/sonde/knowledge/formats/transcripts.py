@@ -119,8 +119,6 @@ def _milliseconds(value: Any) -> int | None:
 def parse_log(file: File) -> list[Entry]:
     """The conversation in a log."""
     rows = read_lines(file)
-    if not rows:
-        raise RefusedFormat("no_text")
     if str(rows[0].get("format", "")).startswith("sonde-knowledge-"):
         raise RefusedFormat("unknown", "an export of sonde: use `sonde knowledge restore`")
     if any("sessionId" in row and row.get("type") in ("user", "assistant") for row in rows[:50]):

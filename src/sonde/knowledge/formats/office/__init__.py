@@ -32,19 +32,27 @@ def open_office(file: File) -> zipfile.ZipFile:
     return open_archive(file.data)
 
 
-def read_part(archive: zipfile.ZipFile, name: str) -> Any:
-    """The root of a part; None if there is none."""
+def read_part(archive: zipfile.ZipFile, name: str, file: File | None = None) -> Any:
+    """The root of a part; None if there is none. A damaged one is named, if a `file` is given."""
     if name not in archive.NameToInfo:
         return None
-    data = read_member(archive, name)
-    # the strict form of the standard has the same names under another address
-    return parse_xml(data.replace(*_STRICT) if _STRICT[0] in data[:4096] else data)
+    try:
+        data = read_member(archive, name)
+        # the strict form of the standard has the same names under another address
+        return parse_xml(data.replace(*_STRICT) if _STRICT[0] in data[:4096] else data)
+    except RefusedFormat as error:
+        if file is None or error.reason != "broken":
+            raise
+        file.skip_part(name, error.detail)
+        return None
 
 
-def read_relations(archive: zipfile.ZipFile, name: str) -> Mapping[str, tuple[str, str]]:
+def read_relations(
+    archive: zipfile.ZipFile, name: str, file: File | None = None
+) -> Mapping[str, tuple[str, str]]:
     """The targets of a part's relations by id, each with the last word of its kind."""
     folder, base = posixpath.split(name)
-    root = read_part(archive, f"{folder}/_rels/{base}.rels" if folder else f"_rels/{base}.rels")
+    root = read_part(archive, posixpath.join(folder, f"_rels/{base}.rels"), file)
     found: dict[str, tuple[str, str]] = {}
     for each in root.iter(_RELATION) if root is not None else ():
         target = each.get("Target", "")
@@ -68,9 +76,10 @@ def make_office(
 ) -> Entry:
     """An entry with what the properties of an office file say."""
     said: dict[str, str] = {}
-    core = read_part(archive, "docProps/core.xml")
+    core = read_part(archive, "docProps/core.xml", file)
     for each in core.iter() if core is not None else ():
         said[each.tag.rsplit("}", 1)[-1]] = (each.text or "").strip()
+    lost["damaged part"] += len(file.left_out) - lost["damaged page"]
     words = re.split(r"[,;]\s*", said.get("keywords", ""))
     return make_document(
         file, kind, said.get("title") or file.stem, text, lost=lost,

@@ -15,7 +15,7 @@ from sonde.knowledge.formats import (
     parse_xml,
     read_member,
 )
-from sonde.knowledge.formats.office import write_row
+from sonde.knowledge.formats.office import read_part, write_row
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -36,15 +36,13 @@ def parse_opendocument(file: File) -> list[Entry]:
     lost: Counter[str] = Counter()
     if file.data.startswith(b"PK"):
         archive = open_archive(file.data)
-        if b"encryption-data" in _read(archive, "META-INF/manifest.xml"):
+        manifest = read_part(archive, "META-INF/manifest.xml", file)
+        if manifest is not None and any("encryption" in each.tag for each in manifest.iter()):
             raise RefusedFormat("encrypted")
         roots = [parse_xml(read_member(archive, "content.xml"))]
-        for name in ("styles.xml", "meta.xml"):
-            try:
-                roots += [parse_xml(data)] if (data := _read(archive, name)) else []
-            except RefusedFormat as error:
-                lost["damaged part"] += 1
-                file.skip_part(name, error.detail)
+        others = (read_part(archive, name, file) for name in ("styles.xml", "meta.xml"))
+        roots += [each for each in others if each is not None]
+        lost["damaged part"] = len(file.left_out)
     else:
         roots = [parse_xml(file.data)]
     reader = _Reader(roots, lost)
@@ -63,10 +61,6 @@ def parse_opendocument(file: File) -> list[Entry]:
             last_modified=read_time(said.get("date", "")) or file.modified,
         )
     ]  # fmt: skip
-
-
-def _read(archive: Any, name: str) -> bytes:
-    return read_member(archive, name) if name in archive.NameToInfo else b""
 
 
 def _read_meta(roots: list[Any]) -> tuple[Mapping[str, str], tuple[str, ...]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
+import struct
 import zipfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date, datetime, time
 from typing import Any
 
-from sonde.knowledge.formats import File, RefusedFormat, make_document
+from sonde.knowledge.formats import File, RefusedFormat, make_document, read_member
 from sonde.knowledge.formats.office import (
     R,
     find_main,
@@ -26,6 +28,9 @@ from sonde.stores.knowledge.base import Entry
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _DML = "http://schemas.openxmlformats.org/drawingml/2006/"
+OLE = b"\xd0\xcf\x11\xe0"  # begins a file of Office 97 to 2003
+_EOF, _FORMAT, _XF = 0x0A, 0x041E, 0x00E0  # records of XLS: end, number format, cell format
+_OWN_FORMATS = range(164, 383)  # numbers of formats that a file defines
 MAX_CELLS = 5_000_000  # of a workbook: what a parser's memory holds as text
 _FORMULA = re.compile(rb"<f[ >/](?:[^<]|<(?!/c>))*?(?=</c>|<v>|<is>)(?P<value><v>|<is>)?")
 
@@ -34,7 +39,7 @@ def parse_pptx(file: File) -> list[Entry]:
     """Slides: their texts, tables, charts, diagrams, notes and comments in order."""
     archive = open_office(file)
     main = find_main(archive)
-    targets = read_relations(archive, main)
+    targets = read_relations(archive, main, file)
     root = read_part(archive, main)
     if root is None:
         raise RefusedFormat("broken", "no presentation")
@@ -44,23 +49,25 @@ def parse_pptx(file: File) -> list[Entry]:
     for number, key in enumerate(listed, 1):
         name = targets.get(key, ("", ""))[0]
         try:
-            parts += [f"Slide {number}", *_read_slide(archive, name, lost), ""]
+            parts += [f"Slide {number}", *_read_slide(file, archive, name, lost), ""]
         except RefusedFormat as error:
             lost["damaged page"] += 1
             file.skip_part(f"slide {number}", error.detail)
     return [make_office(file, "pptx", archive, "\n".join(parts), lost)]
 
 
-def _read_slide(archive: zipfile.ZipFile, name: str, lost: Counter[str]) -> Iterator[str]:
+def _read_slide(
+    file: File, archive: zipfile.ZipFile, name: str, lost: Counter[str]
+) -> Iterator[str]:
     slide = read_part(archive, name)
     if slide is None:
         return
-    targets = read_relations(archive, name)
+    targets = read_relations(archive, name, file)
     yield from _read_shapes(slide, targets, archive, lost)
     for target, kind in sorted(targets.values()):
-        if kind == "notesSlide" and (notes := read_part(archive, target)) is not None:
+        if kind == "notesSlide" and (notes := read_part(archive, target, file)) is not None:
             yield from _read_shapes(notes, {}, archive, Counter(), notes=True)
-        elif kind == "comments" and (root := read_part(archive, target)) is not None:
+        elif kind == "comments" and (root := read_part(archive, target, file)) is not None:
             yield from (f"Comment: {each.text}" for each in root.iter(f"{_P}text") if each.text)
 
 
@@ -88,7 +95,9 @@ def _read_shapes(
             for inner in each:
                 for key in (inner.get(f"{R}id"), inner.get(f"{R}dm")):
                     target = targets.get(key, ("", ""))[0] if key else ""
-                    texts = list(read_drawn_texts(read_part(archive, target))) if target else []
+                    # a damaged one counts as an object, like one that is not drawn text
+                    root = read_part(archive, target, File("", b"")) if target else None
+                    texts = list(read_drawn_texts(root))
                     found = found or bool(texts)
                     yield from texts
             lost["embedded object"] += not found
@@ -124,13 +133,12 @@ def parse_xlsx(file: File) -> list[Entry]:
     parts = list(_read_sheets(file, lost))
     for name in sorted(archive.namelist()):
         if re.match(r"xl/worksheets/[^/]+\.xml$", name):
-            lost["formula without a result"] += sum(
-                found["value"] is None for found in _FORMULA.finditer(archive.read(name))
-            )
-            links = [t for t, kind in read_relations(archive, name).values() if kind == "hyperlink"]
+            lost["formula without a result"] += _count_formulas(archive, name)
+            targets = read_relations(archive, name, file).values()
+            links = [target for target, kind in targets if kind == "hyperlink"]
             parts += dict.fromkeys(links)
         elif re.match(r"xl/(?:threadedComments/|comments).*\.xml$", name):
-            root = read_part(archive, name)
+            root = read_part(archive, name, file)
             for each in root.iter() if root is not None else ():
                 if each.tag.endswith(("}comment", "}threadedComment")):
                     parts.append(
@@ -142,24 +150,34 @@ def parse_xlsx(file: File) -> list[Entry]:
                         )
                     )
         elif re.match(r"xl/(?:charts/chart|drawings/drawing)[^/]*\.xml$", name):
-            drawn = read_drawn_texts(read_part(archive, name))
+            drawn = read_drawn_texts(read_part(archive, name, file))
             parts += [text for text in drawn if not re.fullmatch(r"[\d.eE+-]+", text)]
     return [make_office(file, "xlsx", archive, "\n".join(parts), lost)]
+
+
+def _count_formulas(archive: zipfile.ZipFile, name: str) -> int:
+    """Formulas of a sheet without a result; calamine names a sheet that is damaged."""
+    try:
+        found = _FORMULA.finditer(read_member(archive, name))
+    except RefusedFormat:
+        return 0
+    return sum(each["value"] is None for each in found)
 
 
 def parse_workbook(file: File) -> list[Entry]:
     """A workbook of another program: XLS, XLSB, ODS."""
     lost: Counter[str] = Counter()
-    return [
-        make_document(file, file.suffix, file.stem, "\n".join(_read_sheets(file, lost)), lost=lost)
-    ]
+    text = "\n".join(_read_sheets(file, lost))
+    lost["damaged part"] = len(file.left_out)
+    return [make_document(file, file.suffix, file.stem, text, lost=lost)]
 
 
 def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
     import python_calamine
 
     try:
-        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(file.data))
+        data = _renumber_formats(file.data) if file.data.startswith(OLE) else file.data
+        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     except python_calamine.PasswordError as error:
         raise RefusedFormat("encrypted") from error
     except python_calamine.CalamineError as error:
@@ -169,7 +187,6 @@ def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
         try:
             rows = book.get_sheet_by_name(name).to_python(skip_empty_area=True)
         except python_calamine.CalamineError as error:
-            lost["damaged part"] += 1
             file.skip_part(name, str(error))
             continue
         yield f"# {name}"
@@ -179,6 +196,39 @@ def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
                 lost["row over the limit"] += 1
             elif line := write_row([show_cell(cell) for cell in row]):
                 yield line
+
+
+def _renumber_formats(data: bytes) -> bytes:
+    """An XLS whose own number formats have numbers of their own.
+
+    calamine knows those below 164 without looking at the file. gnumeric writes its dates under 50,
+    which Excel has for dates in Japanese alone: they would come in as numbers.
+    """
+    import olefile
+
+    with contextlib.suppress(OSError, ValueError, struct.error, IndexError):
+        copy = io.BytesIO(data)
+        archive = olefile.OleFileIO(copy, write_mode=True)
+        records = bytearray(archive.openstream("Workbook").read())
+        at, kind = 0, 0
+        places: dict[int, list[int]] = defaultdict(list)
+        own: set[int] = set()
+        while kind != _EOF and at + 4 <= len(records):
+            kind, size = struct.unpack_from("<HH", records, at)
+            if kind in (_FORMAT, _XF):
+                place = at + (6 if kind == _XF else 4)
+                (number,) = struct.unpack_from("<H", records, place)
+                places[number].append(place)
+                own |= {number} if kind == _FORMAT else set()
+            at += 4 + size
+        free = (number for number in _OWN_FORMATS if number not in own)
+        for number in own - set(_OWN_FORMATS):
+            new = next(free, number)
+            for place in places[number]:
+                struct.pack_into("<H", records, place, new)
+        archive.write_stream("Workbook", bytes(records))
+        return copy.getvalue()
+    return data
 
 
 def show_cell(value: Any) -> str:

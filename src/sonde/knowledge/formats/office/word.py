@@ -40,7 +40,7 @@ class _Reader:
         self._file = file
         self._archive = archive
         self._main = main
-        self._relations = read_relations(archive, main)
+        self._relations = read_relations(archive, main, file)
         self._styles: dict[str, tuple[int, str, str]] = {}
         """By id: the level of a heading (0 for none), and the list that the style belongs to."""
         self._levels: dict[tuple[str, str], tuple[str, str, int]] = {}
@@ -68,18 +68,11 @@ class _Reader:
     def _read_others(self, kinds: Mapping[str, list[str]], kind: str) -> Iterator[str]:
         seen: set[str] = set()
         for name in sorted(kinds.get(kind, ())):
-            try:
-                root = read_part(self._archive, name)
-                self._relations = read_relations(self._archive, name)
-                lines = list(read_drawn_texts(root)) if kind in ("chart", "diagramData") else []
-                if root is not None and not lines:
-                    lines = (
-                        list(self._notes(root)) if kind.endswith("s") else list(self._blocks(root))
-                    )
-            except RefusedFormat as error:
-                self.lost["damaged part"] += 1
-                self._file.skip_part(name, error.detail)
-                continue
+            root = read_part(self._archive, name, self._file)
+            self._relations = read_relations(self._archive, name, self._file)
+            lines = list(read_drawn_texts(root)) if kind in ("chart", "diagramData") else []
+            if root is not None and not lines:
+                lines = list(self._notes(root)) if kind.endswith("s") else list(self._blocks(root))
             for line in lines:
                 if line.strip() and (line not in seen or kind.endswith("s")):
                     seen.add(line)  # each section repeats its headers
@@ -97,8 +90,12 @@ class _Reader:
             mark = f"Comment by {author}: " if author else mark
             yield f"{mark}{text}" if text else ""
 
+    def _read_beside(self, name: str) -> Any:
+        place = posixpath.join(posixpath.dirname(self._main), name)
+        return read_part(self._archive, place, self._file)
+
     def _read_styles(self) -> None:
-        root = read_part(self._archive, posixpath.join(posixpath.dirname(self._main), "styles.xml"))
+        root = self._read_beside("styles.xml")
         for style in root.iter(f"{W}style") if root is not None else ():
             named = style.find(f"{W}name")
             found = _HEADING.match(named.get(f"{W}val", "") if named is not None else "")
@@ -114,9 +111,7 @@ class _Reader:
             )
 
     def _read_numbering(self) -> None:
-        root = read_part(
-            self._archive, posixpath.join(posixpath.dirname(self._main), "numbering.xml")
-        )
+        root = self._read_beside("numbering.xml")
         if root is None:
             return
         abstract = {each.get(f"{W}abstractNumId"): each for each in root.iter(f"{W}abstractNum")}
