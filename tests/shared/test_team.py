@@ -8,9 +8,10 @@ import threading
 from collections.abc import Iterator
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from tests.shared.conftest import Clone, run_git
 from tests.shared.team import SONDE, Team
 from tests.users.site import MARK, User
 from tests.users.verbs import VERBS, Found, Person, draw_calls, gather_handles, is_reading
@@ -19,6 +20,7 @@ from tests.web.conftest import Server
 
 from sonde.app import App
 from sonde.settings import load_settings
+from sonde.shared.mirrors import Mirrors
 from sonde.wiring import build_app
 
 
@@ -80,6 +82,76 @@ def test_no_verb_shows_a_repository_to_those_who_may_not_see_it(app: App) -> Non
     assert state
     reach = app.seen_by(bert.caller).workspace.reach
     assert [one.repository for one, _ in state.describe(reach.admits).mirrors] == ["shop"]
+
+
+BRANCH = "release/2"
+
+
+@pytest.fixture
+def branched(app: App, ci: Clone, index: Path) -> App:
+    """The app, with a second branch of the shop that has a file of its own."""
+    run_git(ci.root, "checkout", "-qb", BRANCH)
+    ci.commit({"src/refunds.py": "def refund(order):\n    return order\n"})
+    ci.push(index)
+    run_git(ci.root, "checkout", "-q", "main")
+    ci.commit({"src/prices.py": "PRICES = {}\n"})
+    ci.push(index)  # without a remote that says it, the default is what was pushed last
+    cast("Mirrors", app.workspace.mirrors).poll()
+    return app
+
+
+def test_answers_name_projects_by_repository_and_branch_and_show_no_path(
+    branched: App, tmp_path: Path
+) -> None:
+    anna, found = Person(branched, "anna"), Found()
+    by_name = {verb[0]: verb for verb in VERBS}
+    searches = {
+        tool: "pattern" if tool in ("regex_search", "search_by_path") else "query"
+        for tool in ("search_code", "search_docs", "semantic_search", "hybrid_search", "search",
+                     "lexical_search", "regex_search", "cortex_search", "search_by_path")
+    }  # fmt: skip
+    calls: list[tuple[str, dict[str, Any]]] = [("list_projects", {})]
+    for tool, word in searches.items():
+        query = "*" if tool == "search_by_path" else "order"
+        given = [{}] if tool == "search" else [
+            {"project": name} for name in ("shop", "shop@main", f"shop@{BRANCH}", f"@{BRANCH}")
+        ]  # fmt: skip
+        calls += [(tool, {word: query, **each}) for each in given]
+    calls += [
+        ("search_code", {"query": "order repository:shop branch:main"}),
+        ("GET jobs", {}),
+        ("search_docs", {"query": "refunds"}),
+        ("get_index_status", {"project": "shop"}),
+    ]
+    for name, given in calls:
+        text, answer = anna.call(by_name[name], given)
+        assert answer is not None, (name, given, text)
+        gather_handles(answer, found)
+    found["project"] = ["shop@main", f"shop@{BRANCH}"]
+    drawn = [(verb, given) for verb in VERBS if is_reading(verb)
+             for given in draw_calls(verb, found)]  # fmt: skip
+    for verb, given in [*((by_name[name], given) for name, given in calls), *drawn]:
+        text, _ = anna.call(verb, given)
+        assert str(tmp_path) not in text, (verb[0], given, text)
+    everywhere = anna.use("regex_search", pattern="def ", project="all")["results"]["matches"]
+    assert {row["file"]["project"] for row in everywhere} == {"shop@main", f"{MARK}-vault@main"}
+    assert {row["projectPath"] for row in anna.use("list_projects")["projects"]} == {
+        "shop@main", f"{MARK}-vault@main",
+    }  # fmt: skip
+
+
+def test_a_branch_is_chosen_in_every_search(branched: App) -> None:
+    anna = Person(branched, "anna")
+    for name, expected in (("shop", False), (f"shop@{BRANCH}", True), (f"@{BRANCH}", True)):
+        for tool in ("search_code", "hybrid_search", "regex_search", "search_by_path"):
+            word = "pattern" if tool in ("regex_search", "search_by_path") else "query"
+            asked = "**/refund*" if tool == "search_by_path" else "refund"
+            answer = anna.use(tool, **{word: asked, "project": name})
+            assert ("refunds.py" in json.dumps(answer)) is expected, (tool, name, answer)
+    for query, expected in ((f"refund branch:{BRANCH}", True), ("refund branch:main", False)):
+        for tool in ("search_code", "lexical_search", "search"):
+            answer = anna.use(tool, query=query)
+            assert ("refunds.py" in json.dumps(answer)) is expected, (tool, query, answer)
 
 
 def test_a_missing_repository_and_a_hidden_one_read_alike(app: App) -> None:

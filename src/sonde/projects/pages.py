@@ -21,7 +21,7 @@ from sonde.errors import (
 )
 from sonde.indexing.sources import Tree
 from sonde.paging.cursor import ResultSet
-from sonde.projects.find import ALL, find_project, projects_in_scope, projects_to_read
+from sonde.projects.find import ALL, find_project, name_scope, projects_in_scope, projects_to_read
 from sonde.projects.lines import (
     LineScan,
     count_file_bytes,
@@ -255,7 +255,7 @@ class MatchPage:
             known = hit.state.stamp if hit.state else None
             content = None
             with suppress(FileMissing, PermissionDenied):  # the project's folder itself is gone
-                tree = self.workspace.projects.get(Path(hit.project)).tree
+                tree = self.workspace.projects.get(hit.project).tree
                 content = tree.read_again(hit.path, known)
             self._texts[key] = content if isinstance(content, FileText) else None
         return self._texts[key]
@@ -273,6 +273,7 @@ def open_match_page(
         if not request.query.strip():
             name = "pattern" if request.mode == "regex" else "query"
             raise EmptyQuery(f"neither `{name}` nor `cursor`")
+        request = replace(request, project=name_scope(workspace, request.project))
         find = _find_lines if request.mode == "regex" else _find_chunks
         ranking = find(workspace, request, view, work)
         results, offset = workspace.results.freeze(request.parameters(), ranking.hits, ranking), 0
@@ -378,10 +379,10 @@ def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str
         project = str(real if os.path.isdir(real) else real.parent)  # noqa: PTH112
     if project == ALL:
         raise InvalidRequest(f"path {path!r} with project 'all'")
-    root = find_project(workspace, project).root
-    if not real.is_relative_to(root):
-        raise OutsideRoots(f"{path} is not below {root}")
-    return str(root), read_folder(real.relative_to(root).as_posix())
+    found = find_project(workspace, project)
+    if not real.is_relative_to(found.root):
+        raise OutsideRoots(f"{path} is not below {found.key}")
+    return found.key, read_folder(real.relative_to(found.root).as_posix())
 
 
 def _count_index(projects: Sequence[Project]) -> StoreCounts:

@@ -36,9 +36,9 @@ class Request:
     held: frozenset[str] | None = None
     """Files that hold the texts which the conditions ask for; None for any."""
 
-    def read(self) -> Request:
+    def read(self, *, named_only: bool = False) -> Request:
         """The request with the conditions that its query holds, and the rest as its query."""
-        query = parse_query(self.query)
+        query = parse_query(self.query, named_only=named_only)
         conditions = (*self.conditions, *query.conditions)
         wanted = [one.value for one in conditions if one.field == "kind" and not one.negated]
         kinds: set[Kind] = {"docs" if each == "docs" else "code" for each in wanted}

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from sonde.errors import FileMissing, Uncommitted
+from sonde.errors import FileMissing, InvalidRequest, Uncommitted
 from sonde.indexing.diff import Diff, Stores, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
 from sonde.policy.commits import (
@@ -119,6 +119,11 @@ def push_project(
         raise Uncommitted("; ".join(changed[:20]), count=len(changed), path=changed[0])
     shared = SharedIndex.open(url, create=True)
     name = repository or name_repository(head.remote, project.root)
+    if "@" in name:
+        raise InvalidRequest(
+            f"repository={name!r}", user_message="A repository's name has no '@': '{name}'.",
+            next_action="Name it with --repository.", name=name,
+        )  # fmt: skip
     recipe = recipe_of(project.tree)
     base = find_base(shared, name, project.root, recipe)
     before = Snapshot()
