@@ -7,10 +7,12 @@ import re
 import threading
 from collections.abc import Iterator
 from http.client import HTTPException
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.loopback import Exchange, LoopbackServer, running
 from tests.shared.conftest import Clone, run_git
 from tests.shared.team import SONDE, Team
 from tests.users.site import MARK, User
@@ -229,17 +231,85 @@ def test_two_servers_answer_alike_and_one_of_them_may_die(team: Team) -> None:
     assert [row["match"] for row in third.ask(lines)[1]["results"]["matches"]] == expected
 
 
-def test_a_cursor_on_another_server_leads_on_or_says_what_to_do(team: Team) -> None:
-    first, second = (User(team.serve(name), "a" * 24) for name in ("one", "two"))
-    page = first.call("regex_search", pattern="number", project=f"{MARK}-vault", page_size=20)
-    cursor = page["pagination"]["next_cursor"]
-    here = first.call("regex_search", cursor=cursor)
-    there = second.call("regex_search", cursor=cursor)
-    assert here["results"]["matches"]
-    assert there.get("code") == "BAD_CURSOR", there
-    assert "Repeat the search" in there["nextAction"]
+class Balancer(Exchange):
+    """Sends each request to the next server."""
+
+    def answer(self) -> None:
+        servers, turn = self.server.servers, next(self.server.turns)  # type: ignore[attr-defined]
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        kept = {name: text for name, text in self.headers.items() if name.lower() != "host"}
+        server = servers[turn % len(servers)]
+        status, headers, data = server.ask(self.path, self.command, body or None, kept)
+        self.reply(status, data, **{"Content-Type": headers["content-type"]})
+
+
+class Balanced(LoopbackServer):
+    """An address behind which several servers are asked in turn."""
+
+    def __init__(self, *servers: Server) -> None:
+        super().__init__(Balancer)
+        self.servers, self.turns = servers, count()
+        self.netloc, self.headers = self.address.removeprefix("http://"), dict[str, str]()
+
+    ask: Any = Server.ask
+
+
+def test_pages_go_on_whichever_server_is_asked(team: Team) -> None:
+    first, second = team.serve("one"), team.serve("two")
+    vault = f"{MARK}-vault"
+    with running(Balanced(first, second)) as both:
+        anna = User(both, "a" * 24)  # type: ignore[arg-type]
+        for tool, given in {
+            "regex_search": {"pattern": "number", "project": vault, "page_size": 20},
+            "hybrid_search": {"query": "number of words", "project": vault, "page_size": 20},
+            "search_code": {"query": "number repo:" + vault, "top_k": 30, "max_tokens": 600},
+            "cortex_search": {"query": "number", "project": vault, "limit": 30, "max_tokens": 600},
+        }.items():
+            whole = User(first, "a" * 24)
+            pages = [whole.call(tool, **given)]
+            while cursor := next_cursor(pages[-1]):
+                pages.append(whole.call(tool, cursor=cursor))
+            expected = [row for page in pages for row in list_rows(page)]
+            shown = [anna.call(tool, **given)]
+            while cursor := next_cursor(shown[-1]):
+                shown.append(anna.call(tool, cursor=cursor))
+            assert len(shown) > 1, (tool, shown[0])
+            assert [row for page in shown for row in list_rows(page)] == expected, tool
+            if tool == "regex_search":
+                numbers = [page["pagination"]["current_page"] for page in shown]
+                assert numbers == list(range(1, len(shown) + 1))
+        cursor = next_cursor(anna.call("regex_search", pattern="number", project=vault))
+        assert cursor
+        assert anna.ask(f"/api/results/{cursor}")[0] == 200
+        assert anna.ask(f"/api/results/{cursor}")[0] == 200
+
+
+def test_a_cursor_is_refused_once_the_commit_has_moved(team: Team, ci: Clone, index: Path) -> None:
+    files = {f"many/m{number:02}.py": f"def many_{number}():\n    pass\n" for number in range(30)}
+    ci.commit(dict(files))
+    ci.push(index)
+    first = User(team.serve("one", SONDE_REFS_INTERVAL="3600"), "a" * 24)
+    page = first.call("regex_search", pattern="def many", project="shop", page_size=10)
+    ci.commit({"many/m00.py": "def many_more():\n    pass\n"})
+    ci.push(index)
+    second = User(team.serve("two"), "a" * 24)
+    refused = second.call("regex_search", cursor=next_cursor(page))
+    assert refused["code"] == "BAD_CURSOR"
+    assert "changed" in refused["developerMessage"]
+    assert "Repeat the search" in refused["nextAction"]
     other = User(team.serve("three", SONDE_SIGNING_KEY="x" * 40), "a" * 24)
-    assert "installation" in other.call("regex_search", cursor=cursor)["developerMessage"]
+    refused = other.call("regex_search", cursor=next_cursor(page))
+    assert "installation" in refused["developerMessage"]
+
+
+def next_cursor(answer: Any) -> str | None:
+    found = answer.get("nextCursor") or answer.get("pagination", {}).get("next_cursor")
+    return cast("str | None", found)
+
+
+def list_rows(answer: Any) -> list[Any]:
+    rows = answer["results"]
+    return list(rows["matches"] if isinstance(rows, dict) else rows)
 
 
 # --- operating

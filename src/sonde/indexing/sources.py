@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
@@ -77,6 +78,11 @@ class Tree:
                     checkers[source.prefix] = checker
                 verdicts[path] = _prefixed(checker.check(below), source.prefix)
         return verdicts
+
+    def holds_files(self, under: str) -> bool:
+        """Whether there is a file at or below a path."""
+        entries = chain(self.walk(under), self.check_all([under]).values())
+        return any(isinstance(entry, ListedFile) for entry in entries)
 
     def open_reader(self) -> TreeReader:
         """A reader of many files; close it."""

@@ -19,7 +19,6 @@ from sonde.errors import (
     OutsideRoots,
     PermissionDenied,
 )
-from sonde.indexing.sources import Tree
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, find_project, name_scope, projects_in_scope, projects_to_read
 from sonde.projects.lines import (
@@ -39,8 +38,8 @@ from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
 from sonde.searching.lines.grep import Expression
 from sonde.searching.query_language import QueryCondition, compile_conditions
-from sonde.searching.request import Request, read_asked
-from sonde.types import FileText, Hit, ListedFile, Span, StoreCounts
+from sonde.searching.request import Request, read_asked, recall_request
+from sonde.types import FileText, Hit, Span, StoreCounts
 
 PageMode = Literal["semantic", "lexical", "hybrid", "regex"]
 
@@ -266,7 +265,13 @@ def open_match_page(
 ) -> MatchPage:
     """The first page of a new search, or the page that a cursor points at."""
     if cursor:
-        results, offset = workspace.results.resume(cursor, request.bound())
+
+        def search_again(recipe: Mapping[str, Any]) -> ResultSet:
+            asked = recall_request(recipe)
+            shown, mode = PageView(**asked.pop("view")), asked.pop("tool").removesuffix("_search")
+            return open_match_page(workspace, PageRequest(mode, **asked), shown, work, None).results
+
+        results, offset = workspace.results.resume(cursor, request.bound(), search_again)
         ranking: PagedRanking = results.facts
         request, view = ranking.request, replace(ranking.view, **view.given())
     else:
@@ -276,7 +281,8 @@ def open_match_page(
         request = replace(request, project=name_scope(workspace, request.project))
         find = _find_lines if request.mode == "regex" else _find_chunks
         ranking = find(workspace, request, view, work)
-        results, offset = workspace.results.freeze(request.parameters(), ranking.hits, ranking), 0
+        asked, recipe = request.parameters(), request.bound() | {"view": view.given()}
+        results, offset = workspace.results.freeze(asked, ranking.hits, ranking, recipe), 0
     changed: Collection[tuple[str, str]] = ()
     is_regex = request.mode == "regex"
     if cursor or not is_regex:  # lines of a search that was just made are those of the files
@@ -355,15 +361,9 @@ def _find_lines(
         hits.append(hit)
         room -= len(hit.text)
     note = ""
-    if not hits and under and not any(_holds_files(found.tree, under) for found in projects):
+    if not hits and under and not any(found.tree.holds_files(under) for found in projects):
         note = f"No file that can be searched is at or below {under}."
     return PagedRanking(hits, _count_index(projects), is_capped, request, view, note=note)
-
-
-def _holds_files(tree: Tree, under: str) -> bool:
-    """Whether there is a file at or below a path."""
-    entries = chain(tree.walk(under), tree.check_all([under]).values())
-    return any(isinstance(entry, ListedFile) for entry in entries)
 
 
 def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str]:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sonde.errors import Cancelled, CatalogError, DocsIndexNotFound, EmptyQuery
 from sonde.paging.cursor import ResultSet
@@ -36,7 +37,7 @@ from sonde.searching.filters import split_view
 from sonde.searching.hits import explain_missing_words, explain_no_results
 from sonde.searching.modes import MODES, Ranked, fill_up
 from sonde.searching.query_language import fits_symbol
-from sonde.searching.request import Request, read_asked
+from sonde.searching.request import Request, read_asked, recall_request
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import Hit, Symbol
@@ -99,7 +100,11 @@ def open_search_page(
 ) -> SearchPage:
     """The first page of a new search, or the page that a cursor points at."""
     if cursor:
-        results, offset = workspace.results.resume(cursor, request.given())
+
+        def search_again(recipe: Mapping[str, Any]) -> ResultSet:
+            return open_search_page(workspace, Request(**recall_request(recipe)), work).results
+
+        results, offset = workspace.results.resume(cursor, request.given(), search_again)
         question, ranking = read_asked(str(results.parameters["query"])), Ranking(results.hits)
     else:
         request = replace(request, project=name_scope(workspace, request.project))
@@ -111,7 +116,8 @@ def open_search_page(
             raise EmptyQuery("neither `query` nor `cursor` was given")
         rank = {"related": _rank_related, "history": _rank_history}.get(request.mode, _rank_asked)
         question, ranking = rank(workspace, request, work)
-        results, offset = workspace.results.freeze(request.parameters(), ranking.hits), 0
+        asked, recipe = request.parameters(), request.given()
+        results, offset = workspace.results.freeze(asked, ranking.hits, recipe=recipe), 0
     changed: Collection[tuple[str, str]] = ()
     if results.parameters["mode"] != "history":  # a commit never changes
         changed = find_changed_hits(workspace, results.hits[offset:], just_searched=not cursor)

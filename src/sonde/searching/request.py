@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sonde.ranking.question import Question, read_question
 from sonde.searching.filters import narrow_store, wants_views
@@ -82,6 +84,14 @@ class Request:
             conditions=self.conditions,
             held=self.held,
         )
+
+
+def recall_request(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a request that a cursor carried as JSON."""
+    fields = {name: tuple(v) if isinstance(v, list) else v for name, v in recipe.items()}
+    if "conditions" in fields:
+        fields["conditions"] = tuple(QueryCondition(**one) for one in fields["conditions"])
+    return fields
 
 
 def read_asked(query: str) -> Question:
