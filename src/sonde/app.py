@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sonde.disk.trees import Disk
 from sonde.errors import SondeError
+from sonde.indexing.sources import name_mirror
 from sonde.knowledge.library import Library
 from sonde.policy.reach import Reach, is_below, is_too_wide
 from sonde.policy.roots import detect_root
@@ -65,14 +66,12 @@ class Grounds:
 
     def _is_repository(self, root: Path, caller: Caller | None = None) -> bool:
         """Whether a path is the root of a repository of the shared index that a user may see."""
-        parts: tuple[str, ...] = ()
+        name = ""
         if self.trees is not None and root.is_relative_to(self.trees):
-            parts = root.relative_to(self.trees).parts
-        if len(parts) < 2 or any("@" in part for part in parts[:-1]) or "@" not in parts[-1]:
-            return False
-        name = "/".join(parts[1:]).rpartition("@")[0].replace("^", "@")
+            name = name_mirror(root.relative_to(self.trees)).partition("@")[0]
         rules = self.repositories
-        return caller is None or bool(rules and rules.allows(caller.user, caller.groups, name))
+        allowed = caller is None or (rules and rules.allows(caller.user, caller.groups, name))
+        return bool(name and allowed)
 
     def _was_indexed(self, root: Path) -> bool:
         """Whether the operator's projects include this one: it is indexed, and no user's."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import get_args
 from urllib.parse import unquote
 
@@ -16,7 +15,7 @@ from sonde.knowledge.getting import EntryContent
 from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
 from sonde.knowledge.retrieval import read_retrieval, show_text
-from sonde.projects.find import readable_project
+from sonde.projects.find import name_scope, readable_project
 from sonde.projects.freshness import is_searchable
 from sonde.projects.lines import cut_around
 from sonde.projects.literal import EXACT
@@ -112,7 +111,8 @@ def _rank_files(
     for kind in KINDS:
         if kind not in request.sources:
             continue
-        wanted = Request("search", request.query, (kind,), FILE_HITS)
+        scope = name_scope(app.workspace, None)
+        wanted = Request("search", request.query, (kind,), FILE_HITS, project=scope)
         try:
             ranking = rank_everywhere(app.workspace, wanted, question, work)
         except CatalogError as error:
@@ -134,7 +134,7 @@ def _rate(app: App, kind: Kind, vectors: QueryVectors, hits: Sequence[Hit]) -> l
     others = [hit for hit in hits if hit.score_type != EXACT]
     if not others:
         return exact
-    project = app.workspace.projects.get(Path(others[0].project))
+    project = app.workspace.projects.get(others[0].project)
     store = project.stores()[kind] if is_searchable(project) else None
     return exact + rate_hits(store, vectors, others)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sonde.app import Grounds
 from sonde.errors import InvalidRequest
+from sonde.indexing.sources import name_mirror
 from sonde.projects.project import Project, Workspace
 from sonde.settings import Settings
 from sonde.stores.users import RepositoryAccess, load_signing_key
@@ -44,14 +45,16 @@ def open_any_project(
     settings: Settings, open_project: OpenProject, root: Path, *, writes: bool = False
 ) -> Project:
     """A project of this machine, or one of a shared index, which has just the pushed files."""
-    if not root.is_relative_to(find_trees(settings)):
+    trees = find_trees(settings)
+    if not root.is_relative_to(trees):
         return open_project(settings, root)
     own = replace(
         settings, respect_gitignore=False, max_file_size=_FILE_BYTES, watching="off", roots=(),
         store="sqlite", shared_index="",
     )  # fmt: skip
     project = open_project(own, root)
-    project.adopt(replace(project.settings, read_only=not writes))
+    if not writes:
+        project.adopt(replace(project.settings, name=name_mirror(root.relative_to(trees))))
     return project
 
 

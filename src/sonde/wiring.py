@@ -92,7 +92,7 @@ def build_app(
     mend_storage(settings.home)
     key, open_ = team_server.read_signing_key(settings), partial(open_project, clock=clock)
     own = apply_project_config(settings, find_config(settings.home, start))
-    results = ResultSets(key)
+    results = ResultSets(key, portable=bool(settings.signing_key))
     if stays:
         results.start_sweeping()
         sys.setswitchinterval(_SWITCH_S)

@@ -7,10 +7,13 @@ import re
 import threading
 from collections.abc import Iterator
 from http.client import HTTPException
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from tests.loopback import Exchange, LoopbackServer, running
+from tests.shared.conftest import Clone, run_git
 from tests.shared.team import SONDE, Team
 from tests.users.site import MARK, User
 from tests.users.verbs import VERBS, Found, Person, draw_calls, gather_handles, is_reading
@@ -19,6 +22,7 @@ from tests.web.conftest import Server
 
 from sonde.app import App
 from sonde.settings import load_settings
+from sonde.shared.mirrors import Mirrors
 from sonde.wiring import build_app
 
 
@@ -80,6 +84,76 @@ def test_no_verb_shows_a_repository_to_those_who_may_not_see_it(app: App) -> Non
     assert state
     reach = app.seen_by(bert.caller).workspace.reach
     assert [one.repository for one, _ in state.describe(reach.admits).mirrors] == ["shop"]
+
+
+BRANCH = "release/2"
+
+
+@pytest.fixture
+def branched(app: App, ci: Clone, index: Path) -> App:
+    """The app, with a second branch of the shop that has a file of its own."""
+    run_git(ci.root, "checkout", "-qb", BRANCH)
+    ci.commit({"src/refunds.py": "def refund(order):\n    return order\n"})
+    ci.push(index)
+    run_git(ci.root, "checkout", "-q", "main")
+    ci.commit({"src/prices.py": "PRICES = {}\n"})
+    ci.push(index)  # without a remote that says it, the default is what was pushed last
+    cast("Mirrors", app.workspace.mirrors).poll()
+    return app
+
+
+def test_answers_name_projects_by_repository_and_branch_and_show_no_path(
+    branched: App, tmp_path: Path
+) -> None:
+    anna, found = Person(branched, "anna"), Found()
+    by_name = {verb[0]: verb for verb in VERBS}
+    searches = {
+        tool: "pattern" if tool in ("regex_search", "search_by_path") else "query"
+        for tool in ("search_code", "search_docs", "semantic_search", "hybrid_search", "search",
+                     "lexical_search", "regex_search", "cortex_search", "search_by_path")
+    }  # fmt: skip
+    calls: list[tuple[str, dict[str, Any]]] = [("list_projects", {})]
+    for tool, word in searches.items():
+        query = "*" if tool == "search_by_path" else "order"
+        given = [{}] if tool == "search" else [
+            {"project": name} for name in ("shop", "shop@main", f"shop@{BRANCH}", f"@{BRANCH}")
+        ]  # fmt: skip
+        calls += [(tool, {word: query, **each}) for each in given]
+    calls += [
+        ("search_code", {"query": "order repository:shop branch:main"}),
+        ("GET jobs", {}),
+        ("search_docs", {"query": "refunds"}),
+        ("get_index_status", {"project": "shop"}),
+    ]
+    for name, given in calls:
+        text, answer = anna.call(by_name[name], given)
+        assert answer is not None, (name, given, text)
+        gather_handles(answer, found)
+    found["project"] = ["shop@main", f"shop@{BRANCH}"]
+    drawn = [(verb, given) for verb in VERBS if is_reading(verb)
+             for given in draw_calls(verb, found)]  # fmt: skip
+    for verb, given in [*((by_name[name], given) for name, given in calls), *drawn]:
+        text, _ = anna.call(verb, given)
+        assert str(tmp_path) not in text, (verb[0], given, text)
+    everywhere = anna.use("regex_search", pattern="def ", project="all")["results"]["matches"]
+    assert {row["file"]["project"] for row in everywhere} == {"shop@main", f"{MARK}-vault@main"}
+    assert {row["projectPath"] for row in anna.use("list_projects")["projects"]} == {
+        "shop@main", f"{MARK}-vault@main",
+    }  # fmt: skip
+
+
+def test_a_branch_is_chosen_in_every_search(branched: App) -> None:
+    anna = Person(branched, "anna")
+    for name, expected in (("shop", False), (f"shop@{BRANCH}", True), (f"@{BRANCH}", True)):
+        for tool in ("search_code", "hybrid_search", "regex_search", "search_by_path"):
+            word = "pattern" if tool in ("regex_search", "search_by_path") else "query"
+            asked = "**/refund*" if tool == "search_by_path" else "refund"
+            answer = anna.use(tool, **{word: asked, "project": name})
+            assert ("refunds.py" in json.dumps(answer)) is expected, (tool, name, answer)
+    for query, expected in ((f"refund branch:{BRANCH}", True), ("refund branch:main", False)):
+        for tool in ("search_code", "lexical_search", "search"):
+            answer = anna.use(tool, query=query)
+            assert ("refunds.py" in json.dumps(answer)) is expected, (tool, query, answer)
 
 
 def test_a_missing_repository_and_a_hidden_one_read_alike(app: App) -> None:
@@ -157,17 +231,85 @@ def test_two_servers_answer_alike_and_one_of_them_may_die(team: Team) -> None:
     assert [row["match"] for row in third.ask(lines)[1]["results"]["matches"]] == expected
 
 
-def test_a_cursor_on_another_server_leads_on_or_says_what_to_do(team: Team) -> None:
-    first, second = (User(team.serve(name), "a" * 24) for name in ("one", "two"))
-    page = first.call("regex_search", pattern="number", project=f"{MARK}-vault", page_size=20)
-    cursor = page["pagination"]["next_cursor"]
-    here = first.call("regex_search", cursor=cursor)
-    there = second.call("regex_search", cursor=cursor)
-    assert here["results"]["matches"]
-    assert there.get("code") == "BAD_CURSOR", there
-    assert "Repeat the search" in there["nextAction"]
+class Balancer(Exchange):
+    """Sends each request to the next server."""
+
+    def answer(self) -> None:
+        servers, turn = self.server.servers, next(self.server.turns)  # type: ignore[attr-defined]
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        kept = {name: text for name, text in self.headers.items() if name.lower() != "host"}
+        server = servers[turn % len(servers)]
+        status, headers, data = server.ask(self.path, self.command, body or None, kept)
+        self.reply(status, data, **{"Content-Type": headers["content-type"]})
+
+
+class Balanced(LoopbackServer):
+    """An address behind which several servers are asked in turn."""
+
+    def __init__(self, *servers: Server) -> None:
+        super().__init__(Balancer)
+        self.servers, self.turns = servers, count()
+        self.netloc, self.headers = self.address.removeprefix("http://"), dict[str, str]()
+
+    ask: Any = Server.ask
+
+
+def test_pages_go_on_whichever_server_is_asked(team: Team) -> None:
+    first, second = team.serve("one"), team.serve("two")
+    vault = f"{MARK}-vault"
+    with running(Balanced(first, second)) as both:
+        anna = User(both, "a" * 24)  # type: ignore[arg-type]
+        for tool, given in {
+            "regex_search": {"pattern": "number", "project": vault, "page_size": 20},
+            "hybrid_search": {"query": "number of words", "project": vault, "page_size": 20},
+            "search_code": {"query": "number repo:" + vault, "top_k": 30, "max_tokens": 600},
+            "cortex_search": {"query": "number", "project": vault, "limit": 30, "max_tokens": 600},
+        }.items():
+            whole = User(first, "a" * 24)
+            pages = [whole.call(tool, **given)]
+            while cursor := next_cursor(pages[-1]):
+                pages.append(whole.call(tool, cursor=cursor))
+            expected = [row for page in pages for row in list_rows(page)]
+            shown = [anna.call(tool, **given)]
+            while cursor := next_cursor(shown[-1]):
+                shown.append(anna.call(tool, cursor=cursor))
+            assert len(shown) > 1, (tool, shown[0])
+            assert [row for page in shown for row in list_rows(page)] == expected, tool
+            if tool == "regex_search":
+                numbers = [page["pagination"]["current_page"] for page in shown]
+                assert numbers == list(range(1, len(shown) + 1))
+        cursor = next_cursor(anna.call("regex_search", pattern="number", project=vault))
+        assert cursor
+        assert anna.ask(f"/api/results/{cursor}")[0] == 200
+        assert anna.ask(f"/api/results/{cursor}")[0] == 200
+
+
+def test_a_cursor_is_refused_once_the_commit_has_moved(team: Team, ci: Clone, index: Path) -> None:
+    files = {f"many/m{number:02}.py": f"def many_{number}():\n    pass\n" for number in range(30)}
+    ci.commit(dict(files))
+    ci.push(index)
+    first = User(team.serve("one", SONDE_REFS_INTERVAL="3600"), "a" * 24)
+    page = first.call("regex_search", pattern="def many", project="shop", page_size=10)
+    ci.commit({"many/m00.py": "def many_more():\n    pass\n"})
+    ci.push(index)
+    second = User(team.serve("two"), "a" * 24)
+    refused = second.call("regex_search", cursor=next_cursor(page))
+    assert refused["code"] == "BAD_CURSOR"
+    assert "changed" in refused["developerMessage"]
+    assert "Repeat the search" in refused["nextAction"]
     other = User(team.serve("three", SONDE_SIGNING_KEY="x" * 40), "a" * 24)
-    assert "installation" in other.call("regex_search", cursor=cursor)["developerMessage"]
+    refused = other.call("regex_search", cursor=next_cursor(page))
+    assert "installation" in refused["developerMessage"]
+
+
+def next_cursor(answer: Any) -> str | None:
+    found = answer.get("nextCursor") or answer.get("pagination", {}).get("next_cursor")
+    return cast("str | None", found)
+
+
+def list_rows(answer: Any) -> list[Any]:
+    rows = answer["results"]
+    return list(rows["matches"] if isinstance(rows, dict) else rows)
 
 
 # --- operating

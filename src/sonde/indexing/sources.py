@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
@@ -77,6 +78,11 @@ class Tree:
                     checkers[source.prefix] = checker
                 verdicts[path] = _prefixed(checker.check(below), source.prefix)
         return verdicts
+
+    def holds_files(self, under: str) -> bool:
+        """Whether there is a file at or below a path."""
+        entries = chain(self.walk(under), self.check_all([under]).values())
+        return any(isinstance(entry, ListedFile) for entry in entries)
 
     def open_reader(self) -> TreeReader:
         """A reader of many files; close it."""
@@ -244,7 +250,16 @@ class Mirror:
     def path(self) -> str:
         """Its root below the folder of trees. git allows neither `~` nor `^` in a branch."""
         branch = self.branch.replace("/", "~").replace("@", "^")
-        return f"{self.commit[:16]}/{self.repository.replace('@', '^')}@{branch}"
+        return f"{self.commit[:16]}/{self.repository}@{branch}"
+
+
+def name_mirror(path: Path) -> str:
+    """The name of a mirror by its root below the folder of trees; empty if it is none."""
+    commit, *parts = (*path.parts, "")
+    repository, _, branch = "/".join(parts).rstrip("/").partition("@")
+    if not (commit and repository and branch) or "/" in branch:
+        return ""
+    return f"{repository}@{branch.replace('~', '/').replace('^', '@')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,10 +300,13 @@ class MirrorSource(Protocol):
     def find(self, name: str | None, admits: Callable[[Path], bool], work: Work) -> Path:
         """The root of a repository or `repository@branch`; raises `ProjectNotDetected`."""
 
+    def name_root(self, root: Path) -> str:
+        """The name of the branch with this root; any other path as it is."""
+
     def find_fitting(
         self, fits: Callable[[str], bool], admits: Callable[[Path], bool], *, branches: bool
-    ) -> list[Path]:
-        """The roots that fit, of default branches or of all."""
+    ) -> list[str]:
+        """The names that fit, of default branches or of all."""
 
     def list_defaults(
         self, admits: Callable[[Path], bool], wait_s: float = 0.0

@@ -17,7 +17,7 @@ import time
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sonde.errors import BadCursor
@@ -83,6 +83,8 @@ class Cursor:
     session_id: str
     offset: int
     search_params_hash: str
+    again: tuple[Mapping[str, Any], str, int] | None = None
+    """How another server finds the ranking: the search, a digest of its hits, the page's number."""
 
 
 def hash_parameters(parameters: Mapping[str, Any]) -> str:
@@ -94,7 +96,8 @@ def hash_parameters(parameters: Mapping[str, Any]) -> str:
 def encode_cursor(cursor: Cursor, key: bytes) -> str:
     """The text handed to a client."""
     stamp = {"timestamp": int(time.time() * 1000), "version": _VERSION}
-    return seal(asdict(cursor) | stamp, _RANKING, key)
+    body = {name: value for name, value in asdict(cursor).items() if value is not None}
+    return seal(body | stamp, _RANKING, key)
 
 
 def decode_cursor(text: str, key: bytes) -> Cursor:
@@ -102,7 +105,8 @@ def decode_cursor(text: str, key: bytes) -> Cursor:
     body = _unseal_cursor(text, _RANKING, key, _SIGNATURE_BYTES)
     if body.get("version") != _VERSION:
         raise BadCursor("the cursor comes from another version of this server")
-    return Cursor(body["session_id"], body["offset"], body["search_params_hash"])
+    place = (body["session_id"], body["offset"], body["search_params_hash"])
+    return Cursor(*place, tuple(body["again"]) if "again" in body else None)
 
 
 def encode_key(key: list[Any], scope: str, secret: bytes) -> str:
@@ -137,6 +141,9 @@ _MOST_EVICTED = 1_000  # rankings remembered as evicted, so that their cursors s
 
 _EVICTED = "the results of this cursor made room for those of newer searches"
 _EXPIRED = "the results of this cursor are gone: 5 minutes unused, or the server was restarted"
+_MOVED = "the index has changed since, so that the same search has other results"
+_LONGEST_CURSOR = 2_000
+"""Characters that tools accept; a longer search is not repeated from its cursor."""
 
 
 @dataclass(slots=True)
@@ -152,8 +159,17 @@ class ResultSet:
     """What every page says of the whole ranking; its tool knows the type."""
     size: int
     """Bytes of memory, which `MOST_BYTES` limits."""
+    recipe: Mapping[str, Any] | None = None
+    """The search as JSON, where it can be made again from that."""
+    digest: str = ""
     pages: dict[int, int] = field(default_factory=lambda: {0: 1})
     """Offset -> number of the page that starts there; a budget makes pages of unequal length."""
+
+    def name_hits(self) -> str:
+        """A digest of the ranking: equal ones have the same texts in the same order."""
+        if not self.digest:
+            self.digest = hash_parameters({"hits": [hit.text for hit in self.hits]})[:16]
+        return self.digest
 
     def number_next(self, offset: int, end: int) -> None:
         """The page from `offset` ends before `end`: the next one begins there."""
@@ -163,8 +179,10 @@ class ResultSet:
 class ResultSets:
     """The newest hundred rankings, each kept for five minutes after its last use."""
 
-    def __init__(self, key: bytes, clock: Callable[[], float] = time.monotonic) -> None:
-        self._key = key
+    def __init__(
+        self, key: bytes, clock: Callable[[], float] = time.monotonic, *, portable: bool = False
+    ) -> None:
+        self._key, self._portable = key, portable
         self._clock = clock
         self._sets: OrderedDict[str, ResultSet] = OrderedDict()
         self._evicted: deque[str] = deque(maxlen=_MOST_EVICTED)
@@ -181,13 +199,16 @@ class ResultSets:
         return len(self._sets)
 
     def freeze(
-        self, parameters: Mapping[str, Any], hits: Sequence[Any], facts: Any = None
+        self,
+        parameters: Mapping[str, Any],
+        hits: Sequence[Any],
+        facts: Any = None,
+        recipe: Mapping[str, Any] | None = None,
     ) -> ResultSet:
         """Freeze a ranking; it is kept from the first cursor into it, so one page takes no room."""
         size = sum(sys.getsizeof(hit.text) + HIT_BYTES for hit in hits)
-        return ResultSet(
-            uuid.uuid4().hex, dict(parameters), tuple(hits), self._clock(), facts, size
-        )
+        held = (dict(parameters), tuple(hits), self._clock(), facts, size, recipe)
+        return ResultSet(uuid.uuid4().hex, *held)
 
     def keep(
         self, parameters: Mapping[str, Any], hits: Sequence[Any], facts: Any = None
@@ -236,24 +257,57 @@ class ResultSets:
         with self._lock:
             self._sets.clear()
 
-    def cursor_at(self, results: ResultSet, offset: int) -> str | None:
+    def cursor_at(self, results: ResultSet, offset: int, number: int = 1) -> str | None:
         """The cursor for the page that starts at `offset`; None past the end."""
         if offset >= len(results.hits):
             return None
         if results.id not in self._sets:
             self._keep(results)
-        digest = hash_parameters(results.parameters)
-        return encode_cursor(Cursor(results.id, offset, digest), self._key)
+        cursor = Cursor(results.id, offset, hash_parameters(results.parameters))
+        if self._portable and results.recipe is not None:
+            again = (results.recipe, results.name_hits(), number)
+            text = encode_cursor(replace(cursor, again=again), self._key)
+            if len(text) <= _LONGEST_CURSOR:
+                return text
+        return encode_cursor(cursor, self._key)
 
-    def resume(self, text: str, given: Mapping[str, Any]) -> tuple[ResultSet, int]:
-        """The ranking and offset a cursor points at; parameters given with it must agree."""
+    def find_tool(self, text: str) -> object:
+        """The tool that made a cursor."""
         cursor = decode_cursor(text, self._key)
+        return cursor.again[0].get("tool") if cursor.again else self._get(cursor).parameters["tool"]
+
+    def _get(self, cursor: Cursor) -> ResultSet:
         with self._lock:
             self._drop_expired()
-            if cursor.session_id not in self._sets:
-                evicted = cursor.session_id in self._evicted
-                raise BadCursor(_EVICTED if evicted else _EXPIRED)
-            results = self._use(cursor.session_id)
+            if cursor.session_id in self._sets:
+                return self._use(cursor.session_id)
+            raise BadCursor(_EVICTED if cursor.session_id in self._evicted else _EXPIRED)
+
+    def resume(
+        self,
+        text: str,
+        given: Mapping[str, Any],
+        search_again: Callable[[Mapping[str, Any]], ResultSet] | None = None,
+    ) -> tuple[ResultSet, int]:
+        """The ranking and offset a cursor points at; parameters given with it must agree.
+
+        What another server has ranked, or this one no longer keeps, is searched for again if the
+        cursor says how, and continued if the ranking is the same.
+        """
+        cursor = decode_cursor(text, self._key)
+        try:
+            results = self._get(cursor)
+        except BadCursor:
+            if not (cursor.again and search_again):
+                raise
+            recipe, digest, _ = cursor.again
+            results = search_again(recipe)
+            if results.name_hits() != digest:
+                raise BadCursor(_MOVED) from None
+            results.id = cursor.session_id
+            self._keep(results)
+        if cursor.again:
+            results.pages[cursor.offset] = cursor.again[2]
         tool = results.parameters.get("tool")
         if given.get("tool", tool) != tool:
             raise BadCursor(

@@ -27,7 +27,7 @@ def count_damaged(project: Project) -> int:
 def describe_damage(project: Project, left_out: int) -> str:
     """A note for an answer without these vectors."""
     return (
-        f"{left_out} vectors of {project.root} are damaged and were left out; they are made again "
+        f"{left_out} vectors of {project.key} are damaged and were left out; they are made again "
         "in the background, or by `sonde check`"
     )
 
@@ -68,7 +68,7 @@ def model_mismatch_note(workspace: Workspace, project: Project) -> str:
 
 def schedule_deep_embedding(workspace: Workspace, project: Project) -> None:
     """Make missing deep vectors in the background; in servers only."""
-    if project.settings.read_only:
+    if project.settings.name:
         return
     if workspace.stays and workspace.deep and not model_mismatch_note(workspace, project):
         start_deep_embedding(workspace, project)

@@ -160,9 +160,16 @@ def readable_project(workspace: Workspace, project: str | None) -> Project:
     return found
 
 
+def name_scope(workspace: Workspace, project: str | None) -> str | None:
+    """What a search is over: on a server of a shared index, all of it unless something is named."""
+    return ALL if project is None and workspace.mirrors else project
+
+
 def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project]:
     """One project, indexed or the current one, or every indexed project within reach for `all`."""
-    if project != ALL and not (project is None and workspace.mirrors):
+    if workspace.mirrors and project and project.startswith("@"):
+        return projects_asked(workspace, None, [QueryCondition("branch", project[1:])])
+    if project != ALL:
         return [readable_project(workspace, project)]
     found = []
     wanted = 0
@@ -191,11 +198,11 @@ def projects_asked(
     if workspace.mirrors:
         fits, branches = partial(fits_project, conditions), any("@" in text for text in named)
         branches |= any(one.field == "branch" for one in asked)
-        roots = workspace.mirrors.find_fitting(fits, workspace.reach.admits, branches=branches)
-        known = [find_project(workspace, str(root)) for root in roots]
+        names = workspace.mirrors.find_fitting(fits, workspace.reach.admits, branches=branches)
+        known = [find_project(workspace, name) for name in names]
     else:
         known = projects_in_scope(workspace, ALL)
-    found = [one for one in known if fits_project(conditions, str(one.root))]
+    found = [one for one in known if fits_project(conditions, one.key)]
     if not found:
         raise InvalidRequest(
             f"{named} of {len(known)} projects",
@@ -210,15 +217,15 @@ def projects_to_read(
     workspace: Workspace, project: str | None, conditions: Sequence[QueryCondition]
 ) -> list[Project]:
     """The same for what needs no index: one project may be any that is found."""
-    everywhere = project == ALL or (project is None and workspace.mirrors)
-    if everywhere or any(one.field in ("repo", "branch") for one in conditions):
+    branches = workspace.mirrors and project and project.startswith("@")
+    if project == ALL or branches or any(one.field in ("repo", "branch") for one in conditions):
         return projects_asked(workspace, project, conditions)
     return [find_project(workspace, project)]
 
 
 def note_missing(workspace: Workspace, project: str | None) -> str:
     """How many repositories a search of all of them has to leave out; empty if none."""
-    if workspace.mirrors is None or project not in (None, ALL):
+    if workspace.mirrors is None or project != ALL:
         return ""
     here, wanted = workspace.mirrors.list_defaults(workspace.reach.admits)
     left = wanted - len(here)
@@ -241,6 +248,16 @@ def known_roots(workspace: Workspace) -> list[Path]:
     return roots
 
 
+def name_root(workspace: Workspace, root: Path | str) -> str:
+    """How answers name the project at a root, whether it is open or not."""
+    return workspace.mirrors.name_root(Path(root)) if workspace.mirrors else str(root)
+
+
+def list_project_names(workspace: Workspace) -> list[str]:
+    """The projects within reach that have an index, as answers name them."""
+    return [name_root(workspace, root) for root in known_roots(workspace)]
+
+
 def find_job(workspace: Workspace, handle: str, *, to_stop: bool = False) -> JobRecord:
     """A job that the caller may see, or stop; raises `HandleUnknown`."""
     record = workspace.jobs.look_up(handle)
@@ -253,7 +270,8 @@ def sees_job(workspace: Workspace, record: JobRecord, *, to_stop: bool = False) 
     """Whether a job is the caller's own, or one on a project that it may see, or change."""
     reach = workspace.reach
     may = reach.may_change if to_stop else reach.admits
-    return record.owner == reach.user or (not record.owner and may(Path(record.subject)))
+    root = workspace.projects.roots.get(record.subject, Path(record.subject))
+    return record.owner == reach.user or (not record.owner and may(root))
 
 
 def require_consent(

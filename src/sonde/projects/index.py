@@ -34,6 +34,8 @@ from sonde.projects.find import (
     find_project,
     indexed_project,
     known_roots,
+    list_project_names,
+    name_root,
     readable_project,
     require_consent,
 )
@@ -241,7 +243,7 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         coverage[embedder.name] = (sum(have for have, _ in pairs), sum(n for _, n in pairs))
     is_watched, following = _describe_following(project)
     return IndexStatus(
-        root=str(project.root),
+        root=project.key,
         state="indexing" if progress else "incomplete" if incomplete else "ready",
         store=project.settings.store_name,
         code=stores["code"].counts(),
@@ -305,7 +307,7 @@ def list_summaries(workspace: Workspace) -> Iterator[ProjectSummary]:
         except SondeError as error:
             state = error.code.lower()
         yield ProjectSummary(
-            root=str(root),
+            root=name_root(workspace, root),
             state=state,
             files=metadata.total_files,
             chunks=metadata.total_chunks,
@@ -323,7 +325,7 @@ def read_current_text(
     content = verdict if isinstance(verdict, Skipped) else found.tree.read(path)
     if isinstance(content, Skipped):
         if content.reason in ("missing", "folder"):
-            raise FileMissing(f"{path} in {found.root}", path=path)
+            raise FileMissing(f"{path} in {found.key}", path=path)
         raise _not_admitted(path, content.reason)
     if not lines:
         return content.text
@@ -347,7 +349,7 @@ def list_chunks(
         states = [store.files([path]).get(path) for store in found.stores().values()]
     verdict = found.tree.check(path)
     if not chunks or isinstance(verdict, Skipped):
-        raise FileMissing(f"{path} is not in the index of {found.root}", path=path)
+        raise FileMissing(f"{path} is not in the index of {found.key}", path=path)
     shown = [
         chunk
         for chunk in sorted(chunks, key=lambda chunk: chunk.span.start_byte)
@@ -369,5 +371,4 @@ def list_paths(workspace: Workspace, project: str | None, prefix: str, limit: in
 
 def list_roots(workspace: Workspace, prefix: str, limit: int) -> Sequence[str]:
     """Roots of indexed projects that start with a prefix."""
-    roots = (str(root) for root in known_roots(workspace))
-    return list(islice((root for root in roots if root.startswith(prefix)), limit))
+    return [name for name in list_project_names(workspace) if name.startswith(prefix)][:limit]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from sonde.errors import CatalogError, FileMissing, OutsideRoots, PermissionDenied
 from sonde.indexing.sources import Tree, TreeReader
@@ -148,7 +147,7 @@ def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit
             state = FileState(text.path, "", text.size, text.mtime_ns, name, kind, text.stamp)
         end = line.start_byte + measure_utf8(line.text)
         yield Hit(
-            project=str(project.root),
+            project=project.key,
             kind=state.kind,
             path=line.path,
             span=Span(line.line, line.line, line.start_byte, end),
@@ -296,7 +295,7 @@ def find_changed_hits(
             known[hit.path] = hit.state
     for project, known in states.items():
         try:
-            tree = workspace.projects.get(Path(project)).tree
+            tree = workspace.projects.get(project).tree
             changed: Collection[str] = find_changed(known, known, tree.check_all)
         except (FileMissing, PermissionDenied):  # the project's folder itself is gone
             changed = known
@@ -308,7 +307,7 @@ def present_hit(
     workspace: Workspace, question: Question, hit: Hit, limit: int, *, moved: bool
 ) -> Hit:
     """The hit as the file is now, cut to the lines that answer."""
-    project = workspace.projects.get(Path(hit.project))
+    project = workspace.projects.get(hit.project)
     project.shown[hit.path] += 1
     if moved:
         try:

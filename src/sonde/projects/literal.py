@@ -187,7 +187,7 @@ class LiteralSearch:
             named = (one.line for one in symbols if one.name.rpartition(".")[2] == reading.name)
             line = next(named, 1)
         state = store.files([path]).get(path)  # None if it was removed just now
-        place = (str(self.project.root), kind, path, Span(1, 1, 0, 0))
+        place = (self.project.key, kind, path, Span(1, 1, 0, 0))
         language = state.language if state else ""
         return Hit(*place, "", 1.0, EXACT, language, state=state, focus=max(line, 1))
 

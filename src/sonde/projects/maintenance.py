@@ -218,7 +218,7 @@ def choose_strategy(
     message = _set_hook(workspace, found, strategy, hook, flush_command, work)
     answer: StrategyAnswer = {
         "status": "success",
-        "projectPath": str(found.root),
+        "projectPath": found.key,
         "strategy": found.settings.strategy,
         "hook": _has_hook(found),
     }
@@ -237,7 +237,7 @@ def flush_index(
         records.save_dirty(found.folder, (), records.load_heads(found.folder))
     return {
         "status": "success",
-        "projectPath": str(found.root),
+        "projectPath": found.key,
         "filesIndexed": report.files_indexed,
         "filesRemoved": report.files_removed,
     }
@@ -288,7 +288,7 @@ def convert_store(
 ) -> dict[str, str]:
     """Move a project's index to the other store; no text is embedded again."""
     found = indexed_project(workspace, project)
-    answer = {"status": "success", "projectPath": str(found.root)}
+    answer = {"status": "success", "projectPath": found.key}
     if found.settings.store_name == store:
         return {**answer, "message": f"The index is kept in {store} already"}
     for kind in ("check", "refine", "index"):

@@ -19,9 +19,8 @@ from sonde.errors import (
     OutsideRoots,
     PermissionDenied,
 )
-from sonde.indexing.sources import Tree
 from sonde.paging.cursor import ResultSet
-from sonde.projects.find import ALL, find_project, projects_in_scope, projects_to_read
+from sonde.projects.find import ALL, find_project, name_scope, projects_in_scope, projects_to_read
 from sonde.projects.lines import (
     LineScan,
     count_file_bytes,
@@ -39,8 +38,8 @@ from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
 from sonde.searching.lines.grep import Expression
 from sonde.searching.query_language import QueryCondition, compile_conditions
-from sonde.searching.request import Request, read_asked
-from sonde.types import FileText, Hit, ListedFile, Span, StoreCounts
+from sonde.searching.request import Request, read_asked, recall_request
+from sonde.types import FileText, Hit, Span, StoreCounts
 
 PageMode = Literal["semantic", "lexical", "hybrid", "regex"]
 
@@ -255,7 +254,7 @@ class MatchPage:
             known = hit.state.stamp if hit.state else None
             content = None
             with suppress(FileMissing, PermissionDenied):  # the project's folder itself is gone
-                tree = self.workspace.projects.get(Path(hit.project)).tree
+                tree = self.workspace.projects.get(hit.project).tree
                 content = tree.read_again(hit.path, known)
             self._texts[key] = content if isinstance(content, FileText) else None
         return self._texts[key]
@@ -266,16 +265,24 @@ def open_match_page(
 ) -> MatchPage:
     """The first page of a new search, or the page that a cursor points at."""
     if cursor:
-        results, offset = workspace.results.resume(cursor, request.bound())
+
+        def search_again(recipe: Mapping[str, Any]) -> ResultSet:
+            asked = recall_request(recipe)
+            shown, mode = PageView(**asked.pop("view")), asked.pop("tool").removesuffix("_search")
+            return open_match_page(workspace, PageRequest(mode, **asked), shown, work, None).results
+
+        results, offset = workspace.results.resume(cursor, request.bound(), search_again)
         ranking: PagedRanking = results.facts
         request, view = ranking.request, replace(ranking.view, **view.given())
     else:
         if not request.query.strip():
             name = "pattern" if request.mode == "regex" else "query"
             raise EmptyQuery(f"neither `{name}` nor `cursor`")
+        request = replace(request, project=name_scope(workspace, request.project))
         find = _find_lines if request.mode == "regex" else _find_chunks
         ranking = find(workspace, request, view, work)
-        results, offset = workspace.results.freeze(request.parameters(), ranking.hits, ranking), 0
+        asked, recipe = request.parameters(), request.bound() | {"view": view.given()}
+        results, offset = workspace.results.freeze(asked, ranking.hits, ranking, recipe), 0
     changed: Collection[tuple[str, str]] = ()
     is_regex = request.mode == "regex"
     if cursor or not is_regex:  # lines of a search that was just made are those of the files
@@ -354,15 +361,9 @@ def _find_lines(
         hits.append(hit)
         room -= len(hit.text)
     note = ""
-    if not hits and under and not any(_holds_files(found.tree, under) for found in projects):
+    if not hits and under and not any(found.tree.holds_files(under) for found in projects):
         note = f"No file that can be searched is at or below {under}."
     return PagedRanking(hits, _count_index(projects), is_capped, request, view, note=note)
-
-
-def _holds_files(tree: Tree, under: str) -> bool:
-    """Whether there is a file at or below a path."""
-    entries = chain(tree.walk(under), tree.check_all([under]).values())
-    return any(isinstance(entry, ListedFile) for entry in entries)
 
 
 def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str]:
@@ -378,10 +379,10 @@ def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str
         project = str(real if os.path.isdir(real) else real.parent)  # noqa: PTH112
     if project == ALL:
         raise InvalidRequest(f"path {path!r} with project 'all'")
-    root = find_project(workspace, project).root
-    if not real.is_relative_to(root):
-        raise OutsideRoots(f"{path} is not below {root}")
-    return str(root), read_folder(real.relative_to(root).as_posix())
+    found = find_project(workspace, project)
+    if not real.is_relative_to(found.root):
+        raise OutsideRoots(f"{path} is not below {found.key}")
+    return found.key, read_folder(real.relative_to(found.root).as_posix())
 
 
 def _count_index(projects: Sequence[Project]) -> StoreCounts:

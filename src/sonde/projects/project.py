@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -47,8 +48,8 @@ class ProjectSettings:
     lazy_idle_s: float = 30.0
     check_interval_s: float = 24 * 3600.0
     watching: str = "auto"
-    read_only: bool = False
-    """Whether it was written from a shared index, so that neither it nor its files change."""
+    name: str = ""
+    """`repository@branch` of one from a shared index, which is read-only once it is written."""
     warnings: tuple[str, ...] = ()
     chunk_folder: Path | None = None
     """Where chunk files that another program wrote may lie."""
@@ -112,8 +113,8 @@ class Project:
 
     @property
     def key(self) -> str:
-        """Names the project among jobs and cursors."""
-        return str(self.root)
+        """Names the project in answers and jobs: its name in a shared index, or its folder."""
+        return self.settings.name or str(self.root)
 
     @property
     def tree(self) -> Tree:
@@ -122,8 +123,8 @@ class Project:
 
     def require_writable(self) -> None:
         """Raise `ReadOnlyProject` for one that comes from a shared index."""
-        if self.settings.read_only:
-            raise ReadOnlyProject(self.key, name=self.root.name)
+        if self.settings.name:
+            raise ReadOnlyProject(self.key, name=self.key)
 
     def adopt(self, settings: ProjectSettings) -> None:
         """Go on under other settings."""
@@ -260,11 +261,8 @@ class Project:
     def _is_broken(self, kind: Kind) -> bool:
         """Whether a newly opened store is broken: an open one may remember how it was."""
         try:
-            store = self._open_store(self.folder, self.settings.store_name, kind)
-            try:
+            with closing(self._open_store(self.folder, self.settings.store_name, kind)) as store:
                 return bool(store.verify())
-            finally:
-                store.close()
         except IndexCorrupt:
             return True
 
@@ -296,6 +294,7 @@ class Projects:
         self._open_project, self._now = open_project, clock
         self._open: dict[Path, Project] = {}
         self._used: dict[Path, float] = {}
+        self.roots: dict[str, Path] = {}
         self._guard = threading.Lock()
         self._reach = Reach()
 
@@ -305,13 +304,15 @@ class Projects:
         view._reach = reach  # noqa: SLF001 - of a copy of itself
         return view
 
-    def get(self, root: Path) -> Project:
-        """The project at this root; raises `OutsideRoots`."""
+    def get(self, root: Path | str) -> Project:
+        """The project at this root, or with this key; raises `OutsideRoots`."""
+        root = self.roots.get(str(root)) or Path(root)
         self._reach.require(root)
         with self._guard:
             project = self._open.get(root)
             if project is None:
                 project = self._open[root] = self._open_project(root)
+                self.roots[project.key] = root
             self._used[root] = self._now()
             return project
 

@@ -6,13 +6,9 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
-from sonde.errors import (
-    Cancelled,
-    CatalogError,
-    DocsIndexNotFound,
-    EmptyQuery,
-)
+from sonde.errors import Cancelled, CatalogError, DocsIndexNotFound, EmptyQuery
 from sonde.paging.cursor import ResultSet
 from sonde.projects.deep_vectors import (
     count_damaged,
@@ -21,14 +17,9 @@ from sonde.projects.deep_vectors import (
     model_mismatch_note,
     schedule_deep_embedding,
 )
-from sonde.projects.find import ALL, note_missing, projects_asked, projects_in_scope, require_index
+from sonde.projects.find import ALL, name_scope, note_missing, projects_asked, require_index
 from sonde.projects.freshness import find_stale_files, is_searchable
-from sonde.projects.lines import (
-    LineScan,
-    find_changed_hits,
-    find_files_holding,
-    present_hit,
-)
+from sonde.projects.lines import LineScan, find_changed_hits, find_files_holding, present_hit
 from sonde.projects.literal import EXACT, OWN_HITS, LiteralHits, LiteralSearch, read_origin
 from sonde.projects.project import Project, Workspace
 from sonde.projects.searches.history import rank_commits
@@ -43,13 +34,10 @@ from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import split_view
-from sonde.searching.hits import (
-    explain_missing_words,
-    explain_no_results,
-)
+from sonde.searching.hits import explain_missing_words, explain_no_results
 from sonde.searching.modes import MODES, Ranked, fill_up
 from sonde.searching.query_language import fits_symbol
-from sonde.searching.request import Request, read_asked
+from sonde.searching.request import Request, read_asked, recall_request
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import Hit, Symbol
@@ -112,18 +100,24 @@ def open_search_page(
 ) -> SearchPage:
     """The first page of a new search, or the page that a cursor points at."""
     if cursor:
-        results, offset = workspace.results.resume(cursor, request.given())
+
+        def search_again(recipe: Mapping[str, Any]) -> ResultSet:
+            return open_search_page(workspace, Request(**recall_request(recipe)), work).results
+
+        results, offset = workspace.results.resume(cursor, request.given(), search_again)
         question, ranking = read_asked(str(results.parameters["query"])), Ranking(results.hits)
     else:
+        request = replace(request, project=name_scope(workspace, request.project))
         if request.kinds == ("docs",) and request.project != ALL:
-            (project,) = projects_in_scope(workspace, request.project)
-            if not project.tree.index_docs:
+            project, *others = projects_asked(workspace, request.project, ())
+            if not others and not project.tree.index_docs:
                 raise DocsIndexNotFound(f"No docs index at {project.folder}/")
         if not request.query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
         rank = {"related": _rank_related, "history": _rank_history}.get(request.mode, _rank_asked)
         question, ranking = rank(workspace, request, work)
-        results, offset = workspace.results.freeze(request.parameters(), ranking.hits), 0
+        asked, recipe = request.parameters(), request.given()
+        results, offset = workspace.results.freeze(asked, ranking.hits, recipe=recipe), 0
     changed: Collection[tuple[str, str]] = ()
     if results.parameters["mode"] != "history":  # a commit never changes
         changed = find_changed_hits(workspace, results.hits[offset:], just_searched=not cursor)
@@ -137,7 +131,8 @@ def _rank_asked(workspace: Workspace, request: Request, work: Work) -> tuple[Que
 
 def _rank_related(workspace: Workspace, request: Request, work: Work) -> tuple[Question, Ranking]:
     """What is near to a place or a passage, without itself."""
-    projects = projects_in_scope(workspace, request.project)
+    request = request.read(named_only=True)
+    projects = projects_asked(workspace, request.project, request.conditions)
     for project in projects:
         require_index(project)
     origin = read_origin(projects, request.query[:_LONGEST_QUERY], work)
@@ -150,10 +145,11 @@ def _rank_related(workspace: Workspace, request: Request, work: Work) -> tuple[Q
 
 def _rank_history(workspace: Workspace, request: Request, work: Work) -> tuple[Question, Ranking]:
     """The commits of the projects in scope."""
+    request = request.read(named_only=True)
     question = read_question(request.query[:_LONGEST_QUERY])
     hits: list[Hit] = []
     freshness = "complete"
-    for project in projects_in_scope(workspace, request.project):
+    for project in projects_asked(workspace, request.project, request.conditions):
         require_index(project)
         found, left_out = rank_commits(
             workspace, project, question, request.top_k, request.under, work
@@ -190,7 +186,7 @@ def rank_everywhere(
         except CatalogError as error:
             # of many projects one may be broken; alone it is the answer
             failed = error
-            notes.append(f"{project.root}: {error.user_message}")
+            notes.append(f"{project.key}: {error.user_message}")
             continue
         hits.extend(found.hits)
         is_final |= found.is_final and bool(found.hits)
@@ -355,7 +351,7 @@ def rank_project(
                 state = state and replace(state, path=path)
             hits.append(
                 Hit(
-                    project=str(project.root),
+                    project=project.key,
                     kind=kind,
                     path=path,
                     span=found.chunk.span,

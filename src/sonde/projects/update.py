@@ -239,7 +239,7 @@ def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[Non
         with suppress(SondeError), project.lock.held(wait_s=_SET_ASIDE_S):
             _set_aside(project)
         if workspace.stays:
-            if not project.settings.read_only:  # else it is written again when next used
+            if not project.settings.name:  # else it is written again when next used
                 index_job(workspace, project)
             raise
         raise IndexCorrupt(
@@ -271,7 +271,7 @@ def refresh(
     `look`, every file is looked at even if that was done moments ago.
     """
     project.note_search()
-    if project.settings.read_only:
+    if project.settings.name:
         return "complete" + describe_deep_vectors(workspace, project)
     if follow:
         follow_project(workspace, project)

@@ -340,7 +340,7 @@ def export_chunks(
     if folder.resolve() == (found.settings.chunk_folder or folder).resolve():
         message += ", which answers cortex_search from now on"
     return {
-        "projectPath": str(found.root),
+        "projectPath": found.key,
         "folder": str(folder),
         "files": counts,
         "message": message,

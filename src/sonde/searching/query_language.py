@@ -33,7 +33,12 @@ FIELDS = {
     "sym": "definitions with this in their name",
 }
 """The fields that have a name, and what each is for."""
-_ALIASES = {"language": "lang", "path": "file", "project": "repo", "symbol": "sym"}
+_ALIASES = {
+    "language": "lang",
+    "path": "file",
+    "symbol": "sym",
+    **dict.fromkeys(("project", "repository"), "repo"),
+}
 _LONGEST = 1_000  # characters of a query that may hold conditions; what is longer is a report
 _LEAST_WORD = 3  # letters of a word that can be left out: `-m` and `-rf` are options of commands
 _MOST_CONDITIONS = 50
@@ -41,7 +46,7 @@ _MOST_CONDITIONS = 50
 
 _QUOTED = r'"(?:[^"\\\n]|\\.)+"'
 _TOKEN = re.compile(
-    rf"(?P<not>-?)(?:(?P<field>[a-z]{{1,8}}):(?P<value>{_QUOTED}|[^\s\"]+)"
+    rf"(?P<not>-?)(?:(?P<field>[a-z]{{1,10}}):(?P<value>{_QUOTED}|[^\s\"]+)"
     rf"|(?P<text>{_QUOTED})|(?P<regex>/(?:[^/\\\n]|\\.)+/)|(?P<word>[^\W\d_]\w+))(?!\S)"
     r"|\S+"
 )
@@ -254,18 +259,18 @@ def fits_symbol(conditions: Sequence[QueryCondition], names: Sequence[str]) -> b
     return True
 
 
-def fits_project(conditions: Sequence[QueryCondition], root: str) -> bool:
+def fits_project(conditions: Sequence[QueryCondition], key: str) -> bool:
     """Whether a project is one of those asked for: by its name, or by the end of its path.
 
     The branch of a project from a shared index stands behind its name, as in `web@main`.
     """
-    path = f"/{root.strip('/').lower()}"
-    plain, _, branch = path.rpartition("@")
+    path = f"/{key.strip('/').lower()}"
+    plain, _, branch = path.partition("@")
 
     def is_named(one: QueryCondition) -> bool:
         value = one.value.strip("/").lower()
         if one.field == "branch":
-            return branch == value.replace("/", "~").replace("@", "^")
+            return branch == value
         return path.endswith(f"/{value}") or plain.endswith(f"/{value}")
 
     for field in ("repo", "branch"):
@@ -291,7 +296,7 @@ class Completions:
     """Texts to put there, and what each is."""
 
 
-_LAST = re.compile(r"(?:^|(?<=\s))(?P<not>-?)(?:(?P<field>[a-z]{1,8}):)?(?P<rest>[^\s\"]*)\Z")
+_LAST = re.compile(r"(?:^|(?<=\s))(?P<not>-?)(?:(?P<field>[a-z]{1,10}):)?(?P<rest>[^\s\"]*)\Z")
 _MOST_ITEMS = 8  # that a list under a field shows without scrolling
 
 

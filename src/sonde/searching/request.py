@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sonde.ranking.question import Question, read_question
 from sonde.searching.filters import narrow_store, wants_views
@@ -36,9 +38,9 @@ class Request:
     held: frozenset[str] | None = None
     """Files that hold the texts which the conditions ask for; None for any."""
 
-    def read(self) -> Request:
+    def read(self, *, named_only: bool = False) -> Request:
         """The request with the conditions that its query holds, and the rest as its query."""
-        query = parse_query(self.query)
+        query = parse_query(self.query, named_only=named_only)
         conditions = (*self.conditions, *query.conditions)
         wanted = [one.value for one in conditions if one.field == "kind" and not one.negated]
         kinds: set[Kind] = {"docs" if each == "docs" else "code" for each in wanted}
@@ -82,6 +84,14 @@ class Request:
             conditions=self.conditions,
             held=self.held,
         )
+
+
+def recall_request(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a request that a cursor carried as JSON."""
+    fields = {name: tuple(v) if isinstance(v, list) else v for name, v in recipe.items()}
+    if "conditions" in fields:
+        fields["conditions"] = tuple(QueryCondition(**one) for one in fields["conditions"])
+    return fields
 
 
 def read_asked(query: str) -> Question:

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from sonde.errors import IndexBusy, InvalidRequest, ProjectNotDetected, SondeError
-from sonde.indexing.sources import Mirror, MirrorsState
+from sonde.indexing.sources import Mirror, MirrorsState, name_mirror
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.private import make_folder
@@ -110,12 +110,9 @@ class Mirrors:
     def _locate(self, name: str | None, admits: Callable[[Path], bool]) -> Path:
         """The root of a branch by its name, or of the default branch by that of its repository.
 
-        An older root leads to the branch as it is now, unless it is still here. The error is the
-        same whether there is no such branch or the caller may not see it.
+        The error is the same whether there is no such branch or the caller may not see it.
         """
-        root, wanted = self._read_name(name or "")
-        if root in self._ready and admits(root):
-            return root
+        wanted = (name or "").strip().strip("/")
         seen = {root: one for root, one in self._heads.items() if admits(root)}
         found = [root for root, one in seen.items() if one.is_default]
         if name:
@@ -136,14 +133,6 @@ class Mirrors:
             name=name,
         )  # fmt: skip
 
-    def _read_name(self, text: str) -> tuple[Path | None, str]:
-        """A name as it was typed; or the root and the name in a path at or below a mirror."""
-        with suppress(ValueError):
-            commit, *parts = Path(text).relative_to(self._trees).parts
-            length = next((at for at, part in enumerate(parts, 1) if "@" in part), 0)
-            return self._trees.joinpath(commit, *parts[:length]), "/".join(parts[:length])
-        return None, text.strip().strip("/")
-
     def find(self, name: str | None, admits: Callable[[Path], bool], work: Work) -> Path:
         """The root of a branch by its name, filled."""
         root = self._locate(name, admits)
@@ -152,11 +141,18 @@ class Mirrors:
 
     def find_fitting(
         self, fits: Callable[[str], bool], admits: Callable[[Path], bool], *, branches: bool
-    ) -> list[Path]:
-        """The roots that fit, of default branches or of all."""
-        heads = sorted(self._heads.items())
-        roots = (root for root, one in heads if branches or one.is_default)
-        return [root for root in roots if admits(root) and fits(str(root))][:MOST_NAMED]
+    ) -> list[str]:
+        """The names that fit, of default branches or of all."""
+        heads = self._heads.items()
+        names = sorted(
+            one.name for root, one in heads if (branches or one.is_default) and admits(root)
+        )
+        return list(filter(fits, names))[:MOST_NAMED]
+
+    def name_root(self, root: Path) -> str:
+        """The name of the branch with this root; any other path as it is."""
+        ours = root.is_relative_to(self._trees)
+        return (name_mirror(root.relative_to(self._trees)) if ours else "") or str(root)
 
     def list_defaults(
         self, admits: Callable[[Path], bool], wait_s: float = 0.0
@@ -193,12 +189,12 @@ class Mirrors:
         """The job that writes a mirror; it belongs to those who may see the project."""
         one = self._heads.get(root)
         if one is None:
-            raise IndexBusy(f"{root} was superseded just now")
+            raise IndexBusy(f"{self.name_root(root)} was superseded just now")
         run = partial(self._fill, root, one)
         return self._workspace.jobs.submit(f"fill:{root}", "fill", run, subject=str(root))
 
     def _fill(self, root: Path, one: Mirror, work: Work) -> None:
-        with self._slots, translate_os_errors(root):
+        with self._slots, translate_os_errors(Path(one.name)):
             work.check()
             self._ready.pop(root, None)
             older = self._find_older(one)
@@ -306,5 +302,5 @@ class Mirrors:
 
 def _list_spellings(one: Mirror) -> set[str]:
     """The names under which a mirror is found."""
-    names = {one.name, one.path.partition("/")[2]}
-    return names | {one.repository} if one.is_default else names
+    named = {one.name, f"@{one.branch}"}
+    return named | {one.repository} if one.is_default else named

@@ -119,10 +119,10 @@ def push_project(
     if changed:
         raise Uncommitted("; ".join(changed[:20]), count=len(changed), path=changed[0])
     name = repository or name_repository(head.remote, project.root)
-    if not leads_below(name):
+    if "@" in name or not leads_below(name):
         raise InvalidRequest(
             f"repository={name!r}",
-            user_message="'{name}' cannot be the name of a repository.",
+            user_message="'{name}' cannot be the name of a repository: no '@', no '..'.",
             next_action="Name it by --repository, such as team/shop.",
             name=name,
         )

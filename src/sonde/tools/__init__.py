@@ -53,8 +53,7 @@ def read_result_page(
     work: Any,
 ) -> Json:
     """The page that a cursor leads to, from the tool that made the cursor."""
-    results, _ = app.workspace.results.resume(cursor, {})
-    tool = results.parameters.get("tool")
+    tool = app.workspace.results.find_tool(cursor)
     if not isinstance(tool, str):
         raise NoSuchAddress("the results name no tool", address=cursor)
     answer: Json = find_tool(_join_tables()[0], tool).call(app, cursor=cursor, work=work)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from sonde.app import App
 from sonde.errors import EmptyQuery
 from sonde.paging.budget import ENVELOPE_TOKENS, SHORTEST_SNIPPET, fit_page, snippet_limit
+from sonde.paging.cursor import ResultSet
 from sonde.projects.find import find_project, readable_project
 from sonde.projects.freshness import list_current_paths
 from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
@@ -28,7 +29,7 @@ from sonde.searching.contexts import (
     SearchResult,
 )
 from sonde.searching.filters import match_paths, read_folder
-from sonde.searching.request import Request
+from sonde.searching.request import Request, recall_request
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam, TagsParam, TokensParam, TypesParam
 from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
@@ -239,11 +240,18 @@ def cortex_search(
 ) -> CortexAnswer:
     """Search for relevant context in the project codebase and documentation."""
     workspace, named = app.workspace, {"tool": "cortex_search", "project": project}
+
+    def search(asked: Mapping[str, Any]) -> ResultSet:
+        options = recall_request(asked)
+        del options["tool"]
+        text, where = options.pop("query"), options.pop("project")
+        found = find_context(workspace, where, text, SearchOptions(**options), work)
+        return workspace.results.freeze(asked, found.results, found, asked)
+
     if cursor:
         given: Json = {"query": query or None, "limit": limit, "tags": tags, **named}
         given = {k: v for k, v in (given | {"chunk_types": chunk_types}).items() if v is not None}
-        kept, offset = workspace.results.resume(cursor, given)
-        found: ContextRanking = kept.facts
+        kept, offset = workspace.results.resume(cursor, given, search)
     else:
         if not query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
@@ -251,9 +259,8 @@ def cortex_search(
         options = SearchOptions(
             limit or DEFAULT_LIMIT, -1.0, tuple(tags or ()), tuple(chunk_types or ())
         )
-        found = find_context(workspace, project, query, options, work)
-        asked = named | asdict(options) | {"query": query}
-        kept, offset = workspace.results.freeze(asked, found.results, found), 0
+        kept, offset = search(named | asdict(options) | {"query": query}), 0
+    found: ContextRanking = kept.facts
     page = kept.hits[offset:]
     first = page[0] if page else None
     stale = found.list_stale(workspace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
@@ -13,6 +14,7 @@ from sonde.projects.find import (
     find_job,
     find_project,
     indexed_project,
+    name_root,
     require_consent,
     require_index,
     sees_job,
@@ -92,7 +94,7 @@ def delete_index(
     index.remove_index(app.workspace, found, work)
     return {
         "status": "success",
-        "projectPath": str(found.root),
+        "projectPath": found.key,
         "message": "Index deleted successfully",
     }
 
@@ -149,7 +151,7 @@ def _find_job(app: App, job_id: str, caller: Caller) -> tuple[JobRecord, bool]:
     """A job, and whether it scanned a folder whose index is still there."""
     record = find_job(app.workspace, job_id)
     scan = record.kind == "scan" and app.disk.get_index(record.subject, caller.user)
-    return record, bool(scan)
+    return replace(record, subject=name_root(app.workspace, record.subject)), bool(scan)
 
 
 def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work) -> Json:

@@ -148,7 +148,7 @@ def _answer(
 
     def whole(rows: list[Json]) -> PageAnswer:
         took_ms = round((time.perf_counter() - began) * 1000)
-        more = workspace.results.cursor_at(page.results, page.offset + len(rows))
+        more = workspace.results.cursor_at(page.results, page.offset + len(rows), page.number + 1)
         return _show_page(page, rows, more, took_ms)
 
     budget, length = page.view.budget(workspace.max_tokens), page.view.length

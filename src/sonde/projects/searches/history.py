@@ -121,7 +121,7 @@ def rank_commits(
     search = Search(store, where, limit, vectors.probe(store))
     hits = [
         Hit(
-            str(project.root), "docs", found.chunk.path, found.chunk.span, found.chunk.text,
+            project.key, "docs", found.chunk.path, found.chunk.span, found.chunk.text,
             found.score, found.score_type, "git", found.chunk.symbol,
         )
         for found in rank_related(search, question)

@@ -108,7 +108,7 @@ def show_report(project: Project, report: IndexReport) -> IndexAnswer:
     held = [store.counts() for store in project.stores().values()]
     answer: IndexAnswer = {
         "status": "success",
-        "projectPath": str(project.root),
+        "projectPath": project.key,
         "filesIndexed": sum(count.files for count in held),
         "chunksCreated": sum(count.chunks for count in held),
         "duration": format_seconds(report.seconds, minutes=False),

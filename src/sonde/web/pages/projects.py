@@ -139,7 +139,7 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
     try:
         status = index.get_index_status(app, project, work=work)
     except IndexNotFound:
-        root = str(find_project(app.workspace, project).root)
+        root = find_project(app.workspace, project).key
         jobs = _read_jobs(app, work, root)
         if any(job["status"] == "running" for job in jobs):
             return frame(  # nothing is stored yet

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from sonde.app import App
 from sonde.errors import SondeError
 from sonde.everything import EVERYWHERE, KINDS
-from sonde.projects.find import ALL, find_project, known_roots
+from sonde.projects.find import ALL, find_project, list_project_names
 from sonde.projects.index import list_paths
 from sonde.runtime.work import Work
 from sonde.searching.query_language import (
@@ -70,7 +70,7 @@ def show_search(
     work: Work,
 ) -> Content:
     """The form, and the results if there is a query."""
-    known = [str(root) for root in known_roots(app.workspace)]
+    known = list_project_names(app.workspace)
     if tab == "paths" and project == ALL:
         project = ""  # a glob is matched within one project
     query = _add_fields(q.strip(), path, language)
@@ -103,7 +103,7 @@ def _add_fields(query: str, path: str, language: str) -> str:
 def _choose_project(app: App, known: Sequence[str]) -> str:
     """The project in which the server was started, else the first."""
     try:
-        here = str(find_project(app.workspace).root)
+        here = find_project(app.workspace).key
     except SondeError:
         here = ""
     return here if here in known else next(iter(known), here)

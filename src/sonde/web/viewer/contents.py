@@ -102,7 +102,7 @@ def read_original(project: Project, path: str) -> tuple[bytes, str]:
     shown = isinstance(verdict, ListedFile) or verdict.reason == "binary"
     if not shown or not is_original(path):
         if isinstance(verdict, Skipped) and verdict.reason in ("missing", "folder"):
-            raise FileMissing(f"{path} in {project.root}", path=path)
+            raise FileMissing(f"{path} in {project.key}", path=path)
         raise FileNotAdmitted(f"{path} is no picture", path=path, reason="it is not a picture")
     source, below = project.tree.locate(path)
     with closing(open_shown(source.root, below)) as file:

@@ -44,7 +44,7 @@ def choose_icon(item: FolderItem) -> str:
 
 def show_files(project: Project, path: str) -> Markup:
     """Every folder on the way to a path, opened; the rest is fetched when it is opened."""
-    root, names = str(project.root), [each for each in path.split("/") if each]
+    root, names = project.key, [each for each in path.split("/") if each]
     above = ["/".join(names[:count]) for count in range(len(names))]
     inner: Markup | None = None
     for folder in reversed(above):

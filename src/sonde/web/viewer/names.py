@@ -32,7 +32,7 @@ def show_names(
 ) -> Content:
     """The definitions of a name and the lines that hold it as a whole word."""
     place = find_readable(app, project)
-    root, name = str(place.root), name.strip()
+    root, name = place.key, name.strip()
     definitions = find_named_symbols(app, root, name, path)
     found = grep(
         app, name, fixed_string=True, whole_word=True, limit=_MAX_USES, project=root, work=work

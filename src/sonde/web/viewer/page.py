@@ -66,7 +66,7 @@ def show_file(
 ) -> Content:
     """A file or folder as it is on disk, under the same policy as searches."""
     place = contents.find_readable(app, project)
-    root = str(place.root)
+    root = place.key
     if contents.is_folder(place, path):
         folder = contents.list_items(place, path)
         if part:
@@ -274,7 +274,7 @@ def _show_original(app: App, place: Project, asked: FileView) -> Content:
 
 def _show_folder(app: App, place: Project, folder: contents.ProjectFolder, work: Work) -> Content:
     """A folder: its entries, and its README."""
-    asked = FileView(str(place.root), folder.path)
+    asked = FileView(place.key, folder.path)
     readme = next((item for item in folder.items if _README.fullmatch(item.name)), None)
     about: Markup | None = None
     if readme:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from sonde.app import App
 from sonde.errors import SondeError
-from sonde.projects.find import known_roots
+from sonde.projects.find import list_project_names
 from sonde.projects.freshness import list_current_paths
 from sonde.projects.project import Project
 from sonde.projects.update import repairing_corruption
@@ -128,7 +128,7 @@ def _show_item(item: PaletteItem) -> Markup:
 def _find_groups(
     app: App, query: str, project: str | None, work: Work
 ) -> dict[str, Sequence[PaletteItem]]:
-    roots = [str(root) for root in known_roots(app.workspace)]
+    roots = list_project_names(app.workspace)
     fits = re.compile(".*?".join(map(re.escape, query.replace(" ", ""))), re.IGNORECASE)
     named = [root for root in roots if fits.search(name_folder(root))]
     actions = [
@@ -167,7 +167,7 @@ def _find_files(
     """Files whose path holds the letters in order: in their name first, close together first."""
     found: list[tuple[tuple[int, int, int, str], PaletteItem]] = []
     for rank, place in enumerate(places):
-        root = str(place.root)
+        root = place.key
         for path in list_current_paths(place):
             name = path.rpartition("/")[2]
             match = fits.search(name) or fits.search(path)
@@ -189,7 +189,7 @@ def _find_symbols(app: App, places: Sequence[Project], query: str) -> Sequence[P
         return []
     found: list[tuple[tuple[bool, bool, int, int, str], PaletteItem]] = []
     for rank, place in enumerate(places):
-        root = str(place.root)
+        root = place.key
         with repairing_corruption(app.workspace, place):
             store = place.stores()["code"]
             paths = [*sorted(store.paths_named([wanted]))[:_NAMED_FILES],
