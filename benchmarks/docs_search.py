@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
@@ -25,15 +26,24 @@ from client import Client
 DEPTHS = (1, 3, 10)
 
 
-def check_out(repositories: Path, name: str, commit: str, folder: Path) -> None:
-    """The documents of a commit, without history."""
+def is_document(name: str) -> bool:
+    return name.endswith((".md", ".mdx", ".rst", ".txt", ".adoc"))
+
+
+def check_out(
+    repositories: Path,
+    name: str,
+    commit: str,
+    folder: Path,
+    choose: Callable[[str], bool] = is_document,
+) -> None:
+    """Some files of a commit, without history."""
     choices = (repositories / name.replace("/", "+") / "repo", repositories / name)
     place = next(path for path in choices if path.exists())
     command = ["git", "-C", str(place), "archive", commit]
     data = subprocess.run(command, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        wanted = (".md", ".mdx", ".rst", ".txt", ".adoc")
-        members = [one for one in archive.getmembers() if one.name.endswith(wanted)]
+        members = [one for one in archive.getmembers() if one.isfile() and choose(one.name)]
         archive.extractall(folder, members, filter="data")
 
 

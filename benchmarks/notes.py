@@ -26,12 +26,12 @@ DEPTHS = (1, 3, 10)
 WAIT_S = 900.0  # for the deep vectors of some hundred notes, on a busy machine
 
 
-def write_notes(path: Path, folder: Path) -> list[tuple[str, str]]:
+def write_notes(path: Path, folder: Path, prefix: str = "note") -> list[tuple[str, str]]:
     """One file a note. Returns the questions, each with the name of its note."""
     asked = []
     for at, line in enumerate(path.read_text("utf-8").splitlines()):
         row = json.loads(line)
-        name = f"note-{at:03}"
+        name = f"{prefix}-{at:03}"
         (folder / f"{name}.md").write_text(row["note"] + "\n", "utf-8")
         if question := row.get("question"):
             asked.append((question, name))

@@ -1,19 +1,21 @@
 """Fit the weights of `sonde/ranking/evidence.py`: words against meaning, and how likely a hit is.
 
-    python training/fit_knowledge.py PROJECTS [--sections 40]
+    python training/fit_knowledge.py PROJECTS [--apps Components-amd64.yml.gz] [--law law.jsonl]
 
 PROJECTS holds checkouts of public projects that no benchmark measures. Their documents are cut at
 the headings; a heading asks for its section without it, a sentence for the section it was taken
-from, three words of a section for it. `training/notes.jsonl` adds short notes asked for in other
-words. Weights are fitted by how well they order (softmax over the candidates of a question), then
-the likelihood of the best candidate by logistic regression, some questions being asked in every
-other project, too, where no candidate is right. Printed: five-fold cross-validation by project, and
-the weights of all.
+from, three words of a section for it. The summaries of Debian's applications (AppStream) ask for
+their descriptions, `training/notes.jsonl` for short notes in other words. Printed: how well each
+kind of question is ordered, by words, a model, and both with several shares of words; then the
+likelihood of the best candidate by logistic regression, some questions being asked in every other
+project, too, where no candidate is right. `--law` writes evidence for `tests/knowledge`.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import html
 import json
 import random
 import re
@@ -33,7 +35,10 @@ from sonde.ranking.evidence import Evidence
 from sonde.stores.knowledge.base import Entry
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
-FOLDS = 5
+EVENS = (0.8, 0.5, 0.3, 0.2, 0.13, 0.1, 0.08)
+"""Squares of `covered` at which words and the model count the same, to choose from."""
+BESIDE, WORDS = 0.2, 4.0  # as in `evidence.py`
+LAW_QUESTIONS, LAW_DEPTH = 150, 3  # of a kind, and of each part's candidates
 ELSEWHERE = 18  # questions of a project that are asked in the others
 NOTE_WEIGHT = 8.0  # of a question on a short note: they are few, and what users write
 HEADING = re.compile(r"#{1,5}\s+(.*)")
@@ -121,62 +126,28 @@ def ask_all(
     return found
 
 
-def list_features(asked: Asked, stage: str) -> Any:
-    words, covered = asked.column("words"), asked.column("covered")
-    static, near = asked.column("static"), asked.column(stage)
-    rows = [words * covered**4, near, near * (1 - covered) ** 2]
+def order(asked: Asked, stage: str, even: float) -> Any:
+    """The order of the candidates, as `split_evidence` makes it."""
+    covered = asked.column("covered")
+    words, near = covered**2 / (covered**2 + even), asked.column(stage)
     if stage == "deep":
-        rows += [static * covered**2]
-    return np.stack(rows, 1)
-
-
-def fit_order(asked: Sequence[Asked], stage: str) -> Any:
-    """Softmax over the candidates of each question, by Newton's method with shorter steps."""
-    rows = [
-        (list_features(each, stage), each.right / each.right.sum(), weigh(each)) for each in asked
-    ]
-    weights = np.zeros(rows[0][0].shape[1])
-
-    def measure(weights: Any) -> float:
-        total = 0.5 * weights @ weights
-        for features, right, weight in rows:
-            scores = features @ weights
-            total -= weight * (right @ scores - np.logaddexp.reduce(scores))
-        return float(total)
-
-    loss = measure(weights)
-    for _ in range(25):
-        slope, curve = -weights, np.eye(len(weights))
-        for features, right, weight in rows:
-            scores = features @ weights
-            share = np.exp(scores - np.logaddexp.reduce(scores))
-            mean = share @ features
-            slope = slope + weight * (right @ features - mean)
-            spread = features - mean
-            curve = curve + weight * ((spread * share[:, None]).T @ spread)
-        step, size = np.linalg.solve(curve, slope), 1.0
-        while size > 1e-3 and measure(weights + size * step) > loss:
-            size /= 2
-        weights = weights + size * step
-        if loss - measure(weights) < 1e-4:
-            break
-        loss = measure(weights)
-    return weights
+        near = near + BESIDE * covered * asked.column("static")
+    return WORDS * words * asked.column("words") + (1 - words) * near
 
 
 def weigh(asked: Asked) -> float:
     return NOTE_WEIGHT if asked.project.startswith("notes") else 1.0
 
 
-def list_best(asked: Sequence[Asked], weights: Any, stage: str) -> tuple[Any, Any, Any]:
+def list_best(asked: Sequence[Asked], stage: str, even: float) -> tuple[Any, Any, Any]:
     """The best candidate of each question, at home and elsewhere."""
     rows, right, weight = [], [], []
     for each in asked:
-        scores, near = list_features(each, stage) @ weights, each.column(stage)
+        scores, near = order(each, stage, even), each.column(stage)
         words, covered = each.column("words"), each.column("covered")[0]
-        best, order = int(np.argmax(scores)), np.sort(scores)
-        lead = min(order[-1] - order[-2], 3.0) if len(order) > 1 else 3.0
-        said = words[best] * covered**4
+        best, ranked = int(np.argmax(scores)), np.sort(scores)
+        lead = min(ranked[-1] - ranked[-2], 3.0) if len(ranked) > 1 else 3.0
+        said = words[best] * covered**2
         rows.append([1.0, near[best], covered, near[best] * covered, said, lead])
         right.append(each.right[best])
         weight.append(weigh(each))
@@ -198,50 +169,100 @@ def rate(scores: Any, right: Any) -> float:
     return 1 / rank if rank <= 10 else 0.0
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("projects", type=Path)
-    parser.add_argument("--sections", type=int, default=40)
-    args = parser.parse_args()
-    random.seed(5)
-    models = KnowledgeModels(load_provider("static"), load_provider("deep"))
-    lines = (Path(__file__).parent / "notes.jsonl").read_text("utf-8").splitlines()
-    pairs = [json.loads(line) for line in lines]
+def read_apps(path: Path, language: str = "C") -> Iterator[tuple[str, str, str]]:
+    """Ids, summaries and descriptions of applications; `C` is English."""
+    for block in gzip.decompress(path.read_bytes()).decode().split("\n---\n"):
+        said = []
+        for name in ("Summary", "Description"):
+            field = re.search(rf"(?m)^{name}:\n((?:  .*\n|\n)*)", block)
+            text = re.search(
+                rf"(?m)^  {language}: (.*\n(?:    .*\n|\n)*)", field[1] if field else ""
+            )
+            plain = re.sub(r"<[^>]+>|^[>|]-?|\\n?|\s+", " ", text[1].strip() if text else "")
+            said.append(html.unescape(" ".join(plain.split())).strip("\"'"))
+        named = re.search(r"(?m)^ID: (.*)", block)
+        if named and said[0] and len(said[1]) > 60:
+            yield named[1], said[0], said[1][:600]
+
+
+def list_texts(args: argparse.Namespace) -> Iterator[tuple[str, list[Any]]]:
+    """The texts of each project, with the questions on them."""
     asks: dict[str, list[Any]] = {}
-    for pair in pairs:
+    for line in (Path(__file__).parent / "notes.jsonl").read_text("utf-8").splitlines():
+        pair = json.loads(line)
         asks.setdefault(pair["note"], []).append(("note", pair["question"]))
-    notes = [("", note, questions) for note, questions in asks.items()]
-    asked = ask_all("notes", notes, models, ())
-    asked = [replace(each, project=f"notes{at % FOLDS}") for at, each in enumerate(asked)]
-    foreign = list(asked)
+    yield "notes", [("", note, questions) for note, questions in asks.items()]
+    if args.apps:
+        apps = {text: summary for _, summary, text in read_apps(args.apps)}
+        chosen = random.sample(sorted(apps), min(args.texts * 8, len(apps)))
+        yield (
+            "apps",
+            [("", text, [(name_overlap(apps[text], text), apps[text])]) for text in chosen],
+        )
     for folder in sorted(path for path in args.projects.iterdir() if path.is_dir()):
         sections = list_sections(folder)
         if len(sections) >= 20:
-            chosen = random.sample(sections, min(args.sections, len(sections)))
-            found = ask_all(folder.name, list(make_questions(chosen)), models, foreign)
-            own = [each for each in found if each.right.any()]
-            foreign += random.sample(own, min(ELSEWHERE, len(own)))
-            asked += found
-            print(f"{folder.name}: {len(asked)} questions so far", flush=True)
+            chosen = random.sample(sections, min(args.texts, len(sections)))
+            yield folder.name, list(make_questions(chosen))
+
+
+def name_overlap(question: str, text: str) -> str:
+    """The kind of a summary: most of its words are in the text, or not."""
+    terms, held = read_knowledge_query(question).terms, set(read_knowledge_query(text).terms)
+    return "summary" if 2 * sum(term in held for term in terms) > len(terms) else "other words"
+
+
+def write_law(path: Path, asked: Sequence[Asked]) -> None:
+    """Some questions of each kind, with the best candidates of each part."""
+    by_kind: dict[str, list[Asked]] = {}
+    for each in asked:
+        by_kind.setdefault(each.kind, []).append(each)
+    with path.open("w") as file:
+        for kind, those in sorted(by_kind.items()):
+            for each in random.sample(those, min(LAW_QUESTIONS, len(those))):
+                columns = [each.column(name) for name in ("words", "static", "deep")]
+                best = {int(at) for column in columns for at in np.argsort(-column)[:LAW_DEPTH]}
+                kept = sorted(best | set(np.flatnonzero(each.right).tolist()))
+                row = {
+                    "kind": kind,
+                    "covered": round(each.candidates[0].covered, 3),
+                    "right": [place for place, at in enumerate(kept) if each.right[at]],
+                    "candidates": [[round(float(col[at]), 2) for col in columns] for at in kept],
+                }
+                file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("projects", type=Path)
+    parser.add_argument("--apps", type=Path)
+    parser.add_argument("--law", type=Path)
+    parser.add_argument("--texts", type=int, default=50)
+    args = parser.parse_args()
+    random.seed(5)
+    models = KnowledgeModels(load_provider("static"), load_provider("deep"))
+    asked: list[Asked] = []
+    foreign: list[Asked] = []
+    for project, texts in list_texts(args):
+        found = ask_all(project, texts, models, foreign)
+        own = [each for each in found if each.right.any()]
+        foreign += random.sample(own, min(ELSEWHERE, len(own)))
+        asked += found
+        print(f"{project}: {len(asked)} questions so far", flush=True)
     home = [each for each in asked if each.right.any()]
     for stage in ("static", "deep"):
-        rated: dict[str, list[tuple[float, ...]]] = {}
-        for fold in range(FOLDS):
-            held = [each for each in home if sum(map(ord, each.project)) % FOLDS == fold]
-            weights = fit_order(
-                [each for each in home if sum(map(ord, each.project)) % FOLDS != fold], stage
-            )
-            for each in held:
-                columns = (each.column("words"), each.column(stage))
-                scores = (*columns, list_features(each, stage) @ weights)
-                row = tuple(rate(one, each.right) for one in scores)
-                rated.setdefault(each.kind, []).append(row)
-        for kind, rows in sorted(rated.items()):
-            alone = "  ".join(f"{value:.3f}" for value in np.mean(rows, axis=0))
-            print(f"{stage:7} {kind:9} {len(rows):5}  words, {stage}, fused: {alone}")
-        weights = fit_order(home, stage)
-        likelihood = fit_likelihood(*list_best(asked, weights, stage))
-        print(stage, "order", weights.round(2).tolist(), "top", likelihood.round(2).tolist())
+        print(f"{stage}: by words, by the model, and both, even at {EVENS}")
+        for kind in sorted({each.kind for each in home}):
+            those = [each for each in home if each.kind == kind]
+            ways = [[each.column(name) for each in those] for name in ("words", stage)]
+            ways += [[order(each, stage, even) for each in those] for even in EVENS]
+            rates = [np.mean(list(map(rate, way, (each.right for each in those)))) for way in ways]
+            print(f"  {kind:12}{len(those):5}  " + " ".join(f"{each:.3f}" for each in rates))
+        for even in EVENS:
+            top = fit_likelihood(*list_best(asked, stage, even))
+            print(f"  {even} top", top.round(2).tolist())
+    if args.law:
+        write_law(args.law, home)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sonde.app import App
+from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 from sonde.tools.research import search
 
@@ -82,6 +83,18 @@ def test_a_source_without_an_answer_is_left_out(mixed: App) -> None:
     assert not any(uri.startswith("notes://") for uri in found)
     found = places(search(mixed, "concert tickets money", work=work()))
     assert found == ["notes://tickets"]
+
+
+def test_an_answer_from_code_says_which_language_it_does_not_understand(
+    open_app: Callable[..., App], tmp_path: Path
+) -> None:
+    (tmp_path / "start" / "routing.py").write_text(CODE["routing.py"])
+    app = open_app(embedding="auto")
+    create_index(app, work=work())
+    found = search_code(app, "wie wird der Pfad mit einem Muster verglichen", work=work())
+    assert "seems to be in German" in found["metadata"]["note"]
+    found = search_code(app, "how is a path matched with a pattern", work=work())
+    assert "note" not in found["metadata"]
 
 
 def test_scores_are_not_one_per_source(mixed: App) -> None:

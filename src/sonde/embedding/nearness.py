@@ -1,8 +1,9 @@
-"""How near two texts are by a model, on one scale for all models."""
+"""How near two texts are by a model, on one scale for all models, and what it cannot read."""
 
 from __future__ import annotations
 
 from sonde.embedding.base import DEEP_NAME, Embedder
+from sonde.text.language_detection import guess_language
 
 UNRELATED = (
     "The kettle boils in four minutes.", "Parse the header before reading the body.",
@@ -41,3 +42,14 @@ def measure_nearness(model: Embedder, similarity: float) -> float:
         _SPREADS[model.name] = float(similar.mean()), float(similar.std()) or 1.0
     mean, spread = _SPREADS[model.name]
     return (similarity - mean) / spread
+
+
+def describe_language(model: Embedder | None, question: str) -> str:
+    """A note on a question in a language that the bundled model does not understand."""
+    language = guess_language(question) if model and model.name == DEEP_NAME else ""
+    if language in ("", "English"):
+        return ""
+    return (
+        f"the question seems to be in {language}, which the bundled models do not understand: "
+        "only texts with its words are found. Set `embedding` to name a model that does"
+    )

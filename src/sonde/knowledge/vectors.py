@@ -9,13 +9,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sonde.embedding.base import DEEP_NAME, Embedder
+from sonde.embedding.base import Embedder
+from sonde.embedding.nearness import describe_language
 from sonde.errors import IndexBusy
 from sonde.runtime.jobs import Job, Jobs
 from sonde.runtime.power import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.knowledge.base import SOURCES, TITLE, KnowledgeStore, RankedPiece, Source
-from sonde.text.language_detection import guess_language
 from sonde.types import Progress
 
 EMBEDDING_BATCH = 1_024  # pieces embedded and stored at once, with a report of progress after each
@@ -159,10 +159,6 @@ def list_limits(models: KnowledgeModels, covered: tuple[int, int], question: str
         paused = models.find_pause() if models.in_background else ""
         waits = f"; it waits, because {paused}" if paused else ""
         notes.append(f"the deep model has read {have:,} of {total:,} texts so far{waits}")
-    language = guess_language(question)
-    if models.deep and models.deep.name == DEEP_NAME and language not in ("", "English"):
-        notes.append(
-            f"the question seems to be in {language}, which the bundled models do not understand: "
-            "only texts with its words are found. Set `embedding` to name a model that does"
-        )
+    if note := describe_language(models.deep, question):
+        notes.append(note)
     return notes

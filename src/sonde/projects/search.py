@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sonde.embedding.nearness import describe_language
 from sonde.errors import Cancelled, CatalogError, DocsIndexNotFound, EmptyQuery
 from sonde.paging.cursor import ResultSet
 from sonde.projects.deep_vectors import (
@@ -207,7 +208,8 @@ def rank_everywhere(
         notes.append(_explain_nothing(projects, request, question))
     elif not notes and request.is_open and hits[0].score_type != EXACT:
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
-        notes.append(explain_missing_words(stores, question))
+        foreign = describe_language(workspace.deep, question.text)
+        notes.append(foreign or explain_missing_words(stores, question))
     note = "; ".join(filter(None, [*damage, *notes[:1]]))
     return Ranking(_take_best(hits, request), freshness, note)
 

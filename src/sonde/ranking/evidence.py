@@ -42,37 +42,32 @@ class Evidence:
 def count_covered(share: float, count: int) -> float:
     """`covered` of a question with `count` words, of which a text holds a share by weight.
 
-    Six words of twelve say more than one of two.
+    Six words of twelve say much; a single word says nothing unless it is most of the question.
     """
     held = share * count
-    return max(share, held / (held + 1.0))
+    return max(2.0 * share - 1.0, (held - 1.0) / (held + 1.0), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """How one stage weighs evidence; fitted by `training/fit_knowledge.py`, and words raised until
-    Cranfield and LoCoMo are answered no worse than by words alone (docs/quality.md)."""
+    """How one stage weighs evidence; fitted by `training/fit_knowledge.py`."""
 
-    words: float
-    """Of `words` times `covered` to the power of four: the less of the question's words a source
-    knows, the less they say."""
-    near: tuple[float, float]
-    """Of the nearness by this stage's model, and that times the square of what is not covered: a
-    question in words of the text is left to words, as far as they order better."""
-    static: float
-    """Of the static model beside the deep one, times the square of `covered`."""
+    even: float
+    """The square of `covered` at which words and the model count the same. Words count less below:
+    a question that is not in words of the text is ranked as the model ranks it."""
     top: tuple[float, float, float, float, float, float]
     """How likely the best candidate is an answer: a constant, then per spread of nearness, for
     `covered`, their product, `words` where all is covered, and the lead before the second."""
 
 
 _WEIGHTS: Mapping[str, _Weights] = {
-    "words": _Weights(3.7, (0.0, 0.0), 0.0, (-5.0, 0.0, 1.0, 0.0, 3.0, 0.2)),
-    "static": _Weights(2.5, (0.0, 2.0), 0.0, (-6.5, 1.1, 0.2, -0.5, 3.0, 0.15)),
-    "deep": _Weights(4.0, (0.5, 6.0), 0.2, (-8.0, 2.25, 2.35, -1.7, 2.65, 0.45)),
+    "words": _Weights(0.0, (-5.0, 0.0, 1.0, 0.0, 3.0, 0.2)),
+    "static": _Weights(0.1, (-4.85, 0.5, 2.6, -0.1, -0.15, 1.0)),
+    "deep": _Weights(0.5, (-6.75, 1.65, 2.75, -1.5, 2.6, 1.35)),
 }
+_WORDS = 4.0  # how much the best candidate by words counts: as one four spreads nearer
+_BESIDE = 0.2  # of the static model's nearness, beside the deep one's, where all is covered
 _MOST_LEAD = 3.0  # a larger lead says no more
-_ALL = 4  # the power of `covered`: all words count far more than most of them
 NEAR_ENOUGH = 0.6
 """Spreads above unrelated texts from which a text without any of the words may be an answer. About
 one unrelated text in four is so near: likelihoods, below, decide which candidates are shown."""
@@ -93,9 +88,8 @@ def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
     for at, each in enumerate(candidates):
         if each.words > 0 or each.nearness >= NEAR_ENOUGH:
             stages.setdefault(each.stage, []).append(at)
-    for stage, places in stages.items():
-        weights = _WEIGHTS[stage]
-        ranked = sorted(((_rank(weights, candidates[at]), at) for at in places), reverse=True)
+    for places in stages.values():
+        ranked = sorted(((sum(split_evidence(candidates[at])), at) for at in places), reverse=True)
         (best, at), lead = ranked[0], _MOST_LEAD
         if len(ranked) > 1:
             lead = best - ranked[1][0]
@@ -115,7 +109,7 @@ def weigh_best(candidate: Evidence, lead: float = 0.0) -> float:
 
 def _measure_level(top: Evidence, lead: float) -> float:
     known = top.covered
-    terms = (1.0, top.nearness, known, top.nearness * known, top.words * known**_ALL)
+    terms = (1.0, top.nearness, known, top.nearness * known, top.words * known**2)
     weights = _WEIGHTS[top.stage].top
     return float(sum(map(mul, weights, (*terms, min(lead, _MOST_LEAD)))))
 
@@ -124,17 +118,11 @@ def _squash(level: float) -> float:
     return 1.0 / (1.0 + math.exp(-level))
 
 
-def _rank(weights: _Weights, each: Evidence) -> float:
-    """The order within one source; between sources it means nothing."""
-    return sum(_split(weights, each))
-
-
 def split_evidence(each: Evidence) -> tuple[float, float, float]:
-    """What words, the deepest model and the static one beside it add to the order in a source."""
-    return _split(_WEIGHTS[each.stage], each)
-
-
-def _split(weights: _Weights, each: Evidence) -> tuple[float, float, float]:
-    by_model = weights.near[0] + weights.near[1] * (1.0 - each.covered) ** 2
-    beside = weights.static * each.covered**2 * (each.static or 0.0)
-    return weights.words * each.covered**_ALL * each.words, by_model * each.nearness, beside
+    """What words, the deepest model and the static one beside it add to the order in a source;
+    between sources it means nothing."""
+    even = _WEIGHTS[each.stage].even
+    words = each.covered**2 / (each.covered**2 + even) if even else 1.0
+    near = 1.0 - words
+    beside = 0.0 if each.deep is None else _BESIDE * each.covered * (each.static or 0.0)
+    return _WORDS * words * each.words, near * each.nearness, near * beside

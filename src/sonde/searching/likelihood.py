@@ -26,7 +26,6 @@ from sonde.types import Hit
 _CONSTANT, _SLOPE, _LEAST = -4.7, 1.1, 1e-6
 """From the score within a project to a likelihood: fitted on 70 questions on ten projects, each
 asked in all of them; the least keeps logarithms finite."""
-_HALF = 0.5  # of a question that the hits must hold in its words before their ranking counts
 _WEIGHED = 3  # hits, the best: the first may name what the second explains
 
 
@@ -43,7 +42,7 @@ def rate_hits(store: ChunkStore | None, vectors: QueryVectors, hits: Sequence[Hi
     top = min(max(hits[0].score, _LEAST), 1 - _LEAST)
     # a file that defines the name, or is called so, ranks far above what is only near
     level = _CONSTANT + _SLOPE * math.log(top / (1 - top))
-    if max(each.covered for each in gathered) >= _HALF:
+    if any(each.covered for each in gathered):  # not where hardly a word is held
         best = max(best, 1.0 / (1.0 + math.exp(-level)))
     return [replace(hit, score=best * min(hit.score / top, 1.0)) for hit in hits]
 
