@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sonde.embedding.base import Vectors
+from sonde.app import App
+from sonde.embedding.base import Mode, Vectors
 from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed
@@ -20,12 +21,18 @@ from sonde.policy.admit import Rules, Source
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching.modes import rank_hybrid
-from sonde.searching.search import EMBEDDING_BUDGET_S, DeepVectors, QueryVector, Search
+from sonde.searching.search import (
+    EMBEDDING_BUDGET_S,
+    DeepVectors,
+    QueryVector,
+    RecentVectors,
+    Search,
+)
 from sonde.settings import load_settings
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
-from sonde.types import Filter
+from sonde.types import Filter, Kind
 from sonde.wiring import build_app
 
 SUBJECTS = ["cookie", "redirect", "header", "proxy", "cache", "timeout", "stream", "upload"]
@@ -46,16 +53,30 @@ def write_project(root: Path) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
+def stores(tmp_path: Path, static: StaticEmbedder) -> Iterator[dict[Kind, SqliteChunkStore]]:
+    """The project as code, and the same files as documents."""
     root = tmp_path / "project"
     write_project(root)
+    for path in list(root.rglob("*.py")):
+        path.with_suffix(".md").write_text(path.read_text())
     code, docs = SqliteChunkStore(tmp_path, "code"), SqliteChunkStore(tmp_path, "docs")
-    tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=False, chunking="syntax")
-    stores = {"code": code, "docs": docs}
-    update_index(tree, stores, static, Work(), compare_index(tree, stores, Work()))
-    yield code
+    opened: dict[Kind, SqliteChunkStore] = {"code": code, "docs": docs}
+    sources = (Source("", root, Rules()),)
+    tree = Tree(sources, lambda path: path.endswith(".md"), index_docs=True, chunking="syntax")
+    update_index(tree, opened, static, Work(), compare_index(tree, opened, Work()))
+    yield opened
     code.close()
     docs.close()
+
+
+@pytest.fixture
+def store(stores: dict[Kind, SqliteChunkStore]) -> SqliteChunkStore:
+    return stores["code"]
+
+
+@pytest.fixture
+def documents(stores: dict[Kind, SqliteChunkStore]) -> SqliteChunkStore:
+    return stores["docs"]
 
 
 def rank(
@@ -91,26 +112,26 @@ def test_without_vectors_and_without_time_nothing_changes(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_only_files_that_the_model_has_seen_move(
-    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder, seed: int
+def test_only_documents_that_the_model_has_seen_move(
+    documents: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder, seed: int
 ) -> None:
-    before = rank(store, static, None)
+    before = rank(documents, static, None)
     seen = random.Random(seed).sample(before, len(before) * 3 // 4)
-    cover(store, deep, seen)
-    after = rank(store, static, ask(deep))
+    cover(documents, deep, seen)
+    after = rank(documents, static, ask(deep))
     run = next(at for at, path in enumerate(before) if path not in seen)
     assert after[run:] == before[run:]
     assert run >= 3 or after == before
     assert sorted(after[:run]) == sorted(before[:run])
 
 
-def test_a_file_passes_only_those_that_the_model_finds_farther_off(
-    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
+def test_a_document_passes_only_those_that_the_model_finds_farther_off(
+    documents: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
 ) -> None:
-    before = rank(store, static, None)
-    cover(store, deep, before)
-    after = rank(store, static, ask(deep))
-    passages = [store.chunks_of(path)[0].embedded_text for path in before]
+    before = rank(documents, static, None)
+    cover(documents, deep, before)
+    after = rank(documents, static, ask(deep))
+    passages = [documents.chunks_of(path)[0].embedded_text for path in before]
     nearness = deep.embed(passages, "passage") @ deep.embed([QUESTION], "query")[0]
     near = dict(zip(before, nearness, strict=True))
     passed = [
@@ -133,8 +154,8 @@ def test_the_best_passages_are_compared_by_the_model_itself(
         return deep.embed(given, "passage")
 
     after = rank(store, static, ask(deep, embed, budget_s=60.0))
-    compared = [text.split(" ", 1)[0] for text in texts]
-    assert 3 <= len(compared) <= 4
+    compared = [text.split("\n", 1)[0] for text in texts]
+    assert 4 < len(compared) <= 12
     assert set(compared) <= set(before)
     others = [path for path in before if path not in compared]
     assert [path for path in after if path in others] == others
@@ -165,15 +186,49 @@ def test_a_model_that_fails_leaves_the_answer_as_it_was(
     assert rank(store, static, ask(deep, embed)) == rank(store, static, None)
 
 
-def test_one_command_does_not_wait_for_the_deep_model(tmp_path: Path) -> None:
+def test_a_question_like_the_one_before_embeds_only_what_is_new(deep: OnnxEmbedder) -> None:
+    asked: list[list[str]] = []
+
+    class Counting:
+        name, dimensions, is_loaded = "counting", deep.dimensions, True
+
+        def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
+            asked.append(list(texts))
+            return deep.embed(texts, mode)
+
+        def close(self) -> None: ...
+
+    recent, model = RecentVectors(3), Counting()
+    first = recent.embed(model, "code", ["one", "two", "one"])
+    again = recent.embed(model, "code", ["two", "three"])
+    assert asked == [["one", "two"], ["three"]]
+    assert (first[0] == first[2]).all()
+    assert (again[0] == first[1]).all()
+    recent.embed(model, "code", ["four"])
+    recent.embed(model, "code", ["one"])  # the oldest was dropped
+    assert asked[2:] == [["four"], ["one"]]
+
+
+def open_project(tmp_path: Path, *, stays: bool) -> App:
     root = tmp_path / "project"
     write_project(root)
     settings = load_settings(os.environ, home=tmp_path / "home", assume_yes=True)
-    app = build_app(settings, start=root)
+    app = build_app(settings, start=root, stays=stays)
+    create_index(app, str(root), work=Work())
+    return app
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_server_loads_the_deep_model_for_a_function_and_one_command_does_not(
+    tmp_path: Path, *, stays: bool
+) -> None:
+    app = open_project(tmp_path, stays=stays)
+    deep = app.workspace.deep
+    assert deep is not None
     try:
-        create_index(app, str(root), work=Work())
-        assert search_code(app, QUESTION, project=str(root), work=Work())["results"]
-        assert app.workspace.deep is not None
-        assert not app.workspace.deep.is_loaded  # type: ignore[attr-defined]
+        for query in ("Decide about the cookie of a request", "store_cookie", "cookies of servers"):
+            deep.close()
+            assert search_code(app, query, work=Work())["results"]
+            assert deep.is_loaded == (stays and query.startswith("Decide"))
     finally:
         app.close()
