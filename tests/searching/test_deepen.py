@@ -1,7 +1,6 @@
 """While deep vectors are being made, an answer is at least what it was without them."""
 
 import os
-import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
@@ -32,7 +31,7 @@ from sonde.settings import load_settings
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
-from sonde.types import Filter, Kind
+from sonde.types import Filter
 from sonde.wiring import build_app
 
 SUBJECTS = ["cookie", "redirect", "header", "proxy", "cache", "timeout", "stream", "upload"]
@@ -53,30 +52,16 @@ def write_project(root: Path) -> None:
 
 
 @pytest.fixture
-def stores(tmp_path: Path, static: StaticEmbedder) -> Iterator[dict[Kind, SqliteChunkStore]]:
-    """The project as code, and the same files as documents."""
+def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
     root = tmp_path / "project"
     write_project(root)
-    for path in list(root.rglob("*.py")):
-        path.with_suffix(".md").write_text(path.read_text())
     code, docs = SqliteChunkStore(tmp_path, "code"), SqliteChunkStore(tmp_path, "docs")
-    opened: dict[Kind, SqliteChunkStore] = {"code": code, "docs": docs}
-    sources = (Source("", root, Rules()),)
-    tree = Tree(sources, lambda path: path.endswith(".md"), index_docs=True, chunking="syntax")
-    update_index(tree, opened, static, Work(), compare_index(tree, opened, Work()))
-    yield opened
+    tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=False, chunking="syntax")
+    stores = {"code": code, "docs": docs}
+    update_index(tree, stores, static, Work(), compare_index(tree, stores, Work()))
+    yield code
     code.close()
     docs.close()
-
-
-@pytest.fixture
-def store(stores: dict[Kind, SqliteChunkStore]) -> SqliteChunkStore:
-    return stores["code"]
-
-
-@pytest.fixture
-def documents(stores: dict[Kind, SqliteChunkStore]) -> SqliteChunkStore:
-    return stores["docs"]
 
 
 def rank(
@@ -99,48 +84,10 @@ def ask(
     return DeepVectors(model.name, vector, is_complete=False, embed=embed, budget_s=budget_s)
 
 
-def cover(store: SqliteChunkStore, model: OnnxEmbedder, paths: Sequence[str]) -> None:
-    chunks = [chunk for path in paths for chunk in store.chunks_of(path)]
-    vectors = model.embed([chunk.embedded_text for chunk in chunks], "passage")
-    store.put_vectors(model.name, [chunk.digest for chunk in chunks], vectors)
-
-
 def test_without_vectors_and_without_time_nothing_changes(
     store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
 ) -> None:
     assert rank(store, static, ask(deep)) == rank(store, static, None)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_only_documents_that_the_model_has_seen_move(
-    documents: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder, seed: int
-) -> None:
-    before = rank(documents, static, None)
-    seen = random.Random(seed).sample(before, len(before) * 3 // 4)
-    cover(documents, deep, seen)
-    after = rank(documents, static, ask(deep))
-    run = next(at for at, path in enumerate(before) if path not in seen)
-    assert after[run:] == before[run:]
-    assert run >= 3 or after == before
-    assert sorted(after[:run]) == sorted(before[:run])
-
-
-def test_a_document_passes_only_those_that_the_model_finds_farther_off(
-    documents: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
-) -> None:
-    before = rank(documents, static, None)
-    cover(documents, deep, before)
-    after = rank(documents, static, ask(deep))
-    passages = [documents.chunks_of(path)[0].embedded_text for path in before]
-    nearness = deep.embed(passages, "passage") @ deep.embed([QUESTION], "query")[0]
-    near = dict(zip(before, nearness, strict=True))
-    passed = [
-        (behind, ahead)
-        for behind, ahead in combinations(before, 2)
-        if after.index(ahead) < after.index(behind)
-    ]
-    assert passed
-    assert all(near[ahead] > near[behind] for behind, ahead in passed)
 
 
 def test_the_best_passages_are_compared_by_the_model_itself(

@@ -75,9 +75,6 @@ REPORT: Mapping[str, float] = {
     "defines_told": 1.0,
 }
 
-DEEPENED = 1.5
-"""What `deep_rel` counts while the deeper model has seen the best files only, added to `CODE`."""
-
 DEEP: Mapping[str, float] = {**CODE, "deep_rel": 3.4, "deep_mean": 0.7, "deep_many": 0.6}
 """Where the deeper model has seen every chunk: what it adds to weights fitted without it."""
 

@@ -147,19 +147,17 @@ class QueryVectors:
     def deep(self, store: ChunkStore, kind: Kind, probe: QueryVector) -> DeepVectors | None:
         """The query for the deeper model, where it can say more than the probe does.
 
-        Before it knows every chunk, it compares passages of code where a function is asked for, and
-        documents if it happens to be loaded. Reports on code go without: they are found by places
-        and names, and its use there is not measured.
+        Before it knows every chunk, it compares passages of code where a function is asked for.
+        Reports on code go without: they are found by places and names, and its use there is not
+        measured.
         """
         embedder, question = self._deep, self.question
-        if embedder is None or probe.model == embedder.name:
+        if embedder is None or probe.model == embedder.name or (kind == "code" and question.report):
             return None
         have, total = store.coverage(embedder.name)
         complete = 0 < total == have
-        is_ready = embedder.is_loaded or (self._may_load and kind == "code")
-        if kind == "code" and (question.report or not (complete or question.is_action)):
-            return None
-        if not complete and not is_ready:
+        may_compare = kind == "code" and question.is_action
+        if not complete and not (may_compare and (self._may_load or embedder.is_loaded)):
             return None
         vectors = self._embed(embedder)
         if vectors is None:
