@@ -240,7 +240,7 @@ def main() -> None:
     parser.add_argument("--free", action="store_true", help="let evidence count against a passage")
     parser.add_argument("--deep", action="store_true", help="with deep vectors complete: slow")
     args = parser.parse_args()
-    deep = load_provider("local") if args.deep else None
+    deep = load_provider("deep") if args.deep else None
     rows = gather(args.corpora, args.cache, args.seed, args.each, deep)
     repositories = sorted({row.repository for row in rows})
     random.Random(0).shuffle(repositories)

@@ -70,7 +70,7 @@ OWN = {
     "LanceChunkStore": "stores/chunks/lance.py",
     "read gitignore files": "policy/admit.py",
     "rank chunks by BM25 in SQLite": "stores/chunks/lexical.py",
-    "embed candidates while the vectors are being made": "searching/modes.py searching/search.py",
+    "embed passages while the vectors are being made": "searching/passages.py searching/search.py",
 }
 OWN_LEADING = 0.8
 """Share of questions on our own source whose right file must come first."""

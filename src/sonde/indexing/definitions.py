@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from sonde.embedding.base import Embedder, Mode, Vectors
+from sonde.ranking.passages import split_comments
 from sonde.stores.chunks.base import place_digest
 from sonde.types import Chunk, Symbol
 
@@ -53,11 +54,17 @@ def _is_embedded(symbol: Symbol) -> bool:
 
 
 def _write(path: str, symbol: Symbol, lines: Sequence[str], later: Sequence[Symbol]) -> str:
-    """A definition as the model reads it: of what has members, its opening and their names."""
+    """A definition as the model reads it: of what has members, its opening and their names.
+
+    A function is read without its comments: they are compared by words, and a sibling that has
+    some would be nearer to any question than the function that was asked for.
+    """
     members = [one for one in later if one.start_line <= symbol.end_line]
     text = "\n".join(lines[: symbol.end_line - symbol.start_line + 1])
     if symbol.kind == "type" and members:
         own = max(members[0].start_line, symbol.line + 1) - symbol.start_line
         names = " ".join(one.name.rpartition(".")[2] for one in members)
         text = "\n".join([*lines[:own], names])
+    elif symbol.kind == "function":
+        text = split_comments(text)[0]
     return f"{path} {symbol.name}\n{text[:_CHARS]}"

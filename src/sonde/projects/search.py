@@ -177,7 +177,8 @@ def rank_everywhere(
     if len(projects) == 1 and not is_searchable(projects[0]):
         return _rank_unindexed(workspace, projects[0], request, question, work)
     for project in projects:
-        vectors = QueryVectors(question, workspace.static, workspace.deep)
+        may_load = workspace.stays and len(projects) == 1
+        vectors = QueryVectors(question, workspace.static, workspace.deep, may_load=may_load)
         try:
             found, covered, left_out = _rank_fresh(
                 workspace, project, request, question, vectors, work

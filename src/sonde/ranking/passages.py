@@ -280,6 +280,12 @@ class TermCoverage:
         return sum([weight for term, weight in self._weights.items() if term in held]) / self._sum
 
 
+def split_comments(text: str) -> tuple[str, str]:
+    """The code of a text, and its comments."""
+    pieces = _COMMENT.split(text)  # by turns
+    return " ".join(pieces[::2]), " ".join(pieces[1::2])
+
+
 def measure_texts(
     passages: Sequence[Passage], asked: TermCoverage, reported: TermCoverage | None
 ) -> None:
@@ -287,12 +293,11 @@ def measure_texts(
     for one in passages:
         row, lines = one.features, one.text.split("\n")
         own = one.text[:_OWN_CHARS]
-        pieces = _COMMENT.split(own)  # code and comments by turns
-        one.code, comments = " ".join(pieces[::2]), pieces[1::2]
+        one.code, comments = split_comments(own)
         held = asked.find(one.code)
         row["code_lexical"] = asked.rate(held)
         if comments:
-            held = {*held, *asked.find(" ".join(comments))}
+            held = {*held, *asked.find(comments)}
             row["is_off_topic"] = 1.0 - (asked.rate(held) - row["code_lexical"])
         row["says_all"] = float(asked.rate(held) > _NEARLY_ALL)
         first = one.line - one.start_line

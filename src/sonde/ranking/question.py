@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from sonde.ranking.actions import says_action
 from sonde.text.languages import UNKNOWN, language_of
 from sonde.text.words import find_words, fold_name, index_terms, split_identifier, unique
 
@@ -213,26 +214,6 @@ STOP_WORDS = frozenset(
     "it its me my of on or that the their them then there these this to use used uses using via "
     "was we what when where which who why will with within work works would you your".split()
 )
-_ACTIONS = frozenset(
-    """
-accept add adjust allocate append apply assert assign attach begin bind block build calculate call
-cancel check choose clean clear clone close collect combine compare compile complete compute
-configure connect consume convert copy count create decode decrement define delete deserialize
-destroy detach detect determine disable discard dispatch display divide download draw drop emit
-enable encode ensure escape evaluate examine execute expand export extract fetch fill filter find
-finish flush forward free generate get give handle hash ignore import increment indicate
-initialize insert inspect install invoke join keep launch list listen load locate log look lookup
-make map mark match merge modify move multiply normalize notify obtain open override parse pass
-perform pop prepare prepend print process produce provide push put raise read receive record
-reduce refresh register release reload remove rename render repeat replace report reset resolve
-restore resume retrieve return reverse rewrite run save scan schedule search select send serialize
-set show skip sort specify split start stop store strip submit subscribe swap take test throw
-transform translate trigger trim truncate try unregister unwrap update upload validate verify
-visit wait walk wrap write yield
-""".split()
-)
-"""Verbs with which programmers say what a function does."""
-_SHORTEST_ACTION = 4  # words: `parse url` names a topic as well
 _LINK = re.compile(r"\.|::|->|#")
 _LONGEST_JOIN = 4  # words that may be written together in a name
 _MOST_WORDS = 64  # a pasted stack trace is cut to its first distinct words for comparing with names
@@ -297,20 +278,10 @@ def read_question(text: str) -> Question:
         scopes=tuple(unique(fold_name(part) for own in parts for part in own[:-1] if part)),
         is_symbol=bool(name) and len(raw) > 0,
         is_code=bool(name) and (name != text or _looks_like_code(name)),
-        is_action=not report and _says_action(text),
+        is_action=not report and says_action(_REMARK.sub(" ", text[:_LONG_LINE])),
         matches=Matches(words),
         report=report,
     )
-
-
-def _says_action(text: str) -> bool:
-    """Whether a sentence begins with a verb that says what is done: `read`, `reads`, `copies`."""
-    words = _REMARK.sub(" ", text[:_LONG_LINE]).lower().split()
-    if len(words) < _SHORTEST_ACTION:
-        return False
-    verb = words[0].rstrip(".,:")
-    forms = {verb, verb.removesuffix("s"), verb.removesuffix("es"), re.sub("ies$", "y", verb)}
-    return not _ACTIONS.isdisjoint(forms)
 
 
 def _read_name(text: str) -> str:

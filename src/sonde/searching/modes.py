@@ -7,30 +7,27 @@ one that defines the symbol in the question, else the best by words and meaning 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.features import list_definition_features
 from sonde.ranking.passages import FILES, Group
 from sonde.ranking.question import Question
-from sonde.ranking.snippets import cut_snippet
-from sonde.ranking.weights import DEEPENED, choose_share, choose_weights
+from sonde.ranking.weights import choose_share, choose_weights
 from sonde.searching.likelihood import weigh_docs
 from sonde.searching.passages import deepen_passages, group_passages
-from sonde.searching.search import QueryVector, Search, defines_name, gather_files, read_names
+from sonde.searching.search import (
+    QueryVector,
+    Search,
+    defines_name,
+    gather_files,
+    read_names,
+)
 from sonde.types import Chunk, Scored, Span, Symbol
 
-_FILES = 15  # the best files, whose order the deeper model may change
-_FRESH_FILES = 3  # where vectors are missing: more files gain nothing (docs/quality.md)
-_LEAST_FILES = 3  # to order two alone is as often wrong as right
-_CHUNKS = 2  # of each file; one says nothing more than the static model does
-_SLOWER = 8.0  # passages of one file against a query: how much longer they take, at first a guess
 _RANK_OFFSET = 60  # of reciprocal rank fusion, as published; the order hardly depends on it
-_SNIPPET = 350  # characters of a passage embedded now: a third of the time, and as good
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,44 +75,6 @@ def _join(better: Chunk, other: Chunk) -> Chunk | None:
     start, end = first.span, last.span
     span = Span(start.start_line, end.end_line, start.start_byte, end.end_byte)
     return replace(better, text=first.text + rest, span=span)
-
-
-def rerank(search: Search, question: Question, candidates: Sequence[Candidate]) -> list[float]:
-    """`deep_rel` of the first candidates, as many as the model has seen; none if few."""
-    deep = search.deep
-    if deep is None or deep.is_complete:
-        return []
-    wanted = [order_chunks(question, candidate)[:_CHUNKS] for candidate in candidates[:_FILES]]
-    ids = [chunk.id for chunks in wanted for chunk in chunks]
-    vectors_of = search.store.vectors(deep.model, ids)
-    seen = {id_: float(vector @ deep.vector) for id_, vector in vectors_of.items()}
-    best: list[float] = []
-    ends = time.perf_counter() + deep.budget_s
-    took = _SLOWER * deep.pace_s
-    fresh = deep.embed if time.perf_counter() + _LEAST_FILES * took < ends else None
-    if candidates and not _shows_chunks(search, candidates):
-        fresh = None  # the time is for the passages
-    for at, chunks in enumerate(wanted):
-        missing = [chunk for chunk in chunks if chunk.id not in seen]
-        if missing:
-            began = time.perf_counter()
-            if fresh is None or at >= _FRESH_FILES or began + took > ends:
-                break
-            try:
-                vectors = fresh([_write_passage(question, chunk) for chunk in missing])
-            except EmbeddingFailed:
-                break  # the answer stands without it
-            for chunk, vector in zip(missing, vectors, strict=True):
-                seen[chunk.id] = float(vector @ deep.vector)
-            took = time.perf_counter() - began
-        best.append(max(seen[chunk.id] for chunk in chunks))
-    top = max(best, default=0.0)
-    return [score / top for score in best] if len(best) >= _LEAST_FILES and top > 0 else []
-
-
-def _write_passage(question: Question, chunk: Chunk) -> str:
-    shown = cut_snippet(question, chunk.text, chunk.span, _SNIPPET).text
-    return f"{chunk.header}\n{shown}"
 
 
 _DEFINITION = 3.0  # outweighs three kinds of evidence: the chunk that defines the asked name leads
@@ -208,11 +167,6 @@ def weigh_files(search: Search, question: Question) -> list[Candidate]:
             # of the others, only those that can still come among them: they alone show passages
             least = best[-1].score - most
             settle_files(search, question, [file for file in files[FILES:] if file.score >= least])
-    files.sort(key=_sort_key)
-    deep = rerank(search, question, files)
-    for file, value in zip(files, deep, strict=False):
-        # above the least of them, so that no file falls behind those it was not compared with
-        file.parts["deep_rel"] = DEEPENED * (value - min(deep))
     return sorted(files, key=_sort_key)
 
 

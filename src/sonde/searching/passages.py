@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -19,7 +20,7 @@ from sonde.ranking.passages import (
     weigh_features,
 )
 from sonde.ranking.question import Question
-from sonde.ranking.weights import PASSAGE_DEEPENED, choose_passage_weights, choose_share
+from sonde.ranking.weights import PASSAGE_DEEP, choose_passage_weights, choose_share
 from sonde.searching.search import Search, choose_report_terms, compare_chunks, compare_rows
 
 _WEIGHED, _WEIGHED_BY_WORDS = 48, 64
@@ -28,10 +29,9 @@ question describes more often than among 48."""
 _HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
 _OF_EACH_FILE = 2  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
-_DEEPENED = 4  # passages that the deeper model compares: eight take twice the time for 0.01 more
-_LEAST_DEEPENED = 3  # to order two alone is as often wrong as right
-_SLOWER = 4.0  # a passage against a query: how much longer it takes
-_SHORT_CHARS = 350  # of a passage that it reads then: as good as all of it, in a third of the time
+_DEEPENED = 12  # passages that the deeper model compares while the caller waits: more gain nothing
+_AT_ONCE = 8  # of them, before it looks whether there is time for more
+_DEEP_CHARS = 350  # of a passage that it reads, as of the stored vectors
 _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
 
 
@@ -52,29 +52,31 @@ def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> No
         return
     if any("own_deep" in one.features for group in groups for one in group.passages):
         return  # every definition was compared
-    most = int(min(_DEEPENED, deep.budget_s / max(_SLOWER * deep.pace_s, 1e-9)))
     ranked = [
         (group.score(share, at), one) for group in groups for at, one in enumerate(group.passages)
     ]
-    best = [one for _, one in sorted(ranked, key=lambda pair: -pair[0])[:most]]
-    if len(best) < _LEAST_DEEPENED:
-        return
+    best = [one for _, one in sorted(ranked, key=lambda pair: -pair[0])[:_DEEPENED]]
+    values: list[float] = []
+    ends = time.perf_counter() + deep.budget_s
     try:
-        values = deep.embed([_write_short(one) for one in best]) @ deep.vector
+        while len(values) < len(best) and time.perf_counter() < ends:
+            some = best[len(values) : len(values) + _AT_ONCE]
+            values += (deep.embed([_write_short(one) for one in some]) @ deep.vector).tolist()
     except EmbeddingFailed:
         return  # the answer stands without it
-    for one, value in zip(best, (values - values.min()).tolist(), strict=True):
+    for one, value in zip(best, values, strict=False):
         # above the least of them: none falls behind those that were not compared
-        one.features["own_deep"] = value
-        one.parts["own_deep"] = PASSAGE_DEEPENED * value
-        one.score += one.parts["own_deep"]
-    for group in groups:
+        one.features["own_deep"] = value - min(values)
+    for group in groups if values else ():
+        for one in group.passages:
+            one.weigh(PASSAGE_DEEP)
         group.passages.sort(key=_sort_key)
 
 
 def _write_short(one: Passage) -> str:
-    """A passage as the deeper model reads it while the caller waits."""
-    return f"{one.file.state.path} {one.name}\n{one.text[:_SHORT_CHARS]}"
+    """A passage as the deeper model reads it; see `sonde.indexing.definitions`."""
+    is_function = one.symbol is not None and one.symbol.kind == "function"
+    return _write_own(one, one.code if is_function else one.text, _DEEP_CHARS)
 
 
 def gather_passages(
@@ -248,9 +250,9 @@ def _attach_own_vectors(
             one.features["own_dense_rel"] = value / most
 
 
-def _write_own(one: Passage, text: str) -> str:
+def _write_own(one: Passage, text: str, most: int = _OWN_CHARS) -> str:
     """The text that is compared: of what has members, its opening and their names."""
     if one.own_lines:
         opening = "\n".join(text.split("\n")[: one.own_lines])
         text = f"{opening}\n{' '.join(one.members)}"
-    return f"{one.file.state.path}\n{one.name}\n{text[:_OWN_CHARS]}"
+    return f"{one.file.state.path}\n{one.name}\n{text[:most]}"

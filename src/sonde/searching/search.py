@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sonde.embedding.base import PASSAGE_MODES, Embedder, Vectors
+from sonde.embedding.base import PASSAGE_MODES, Embedder, Mode, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
 from sonde.ranking.features import measure_definitions, measure_files, measure_report
@@ -67,8 +67,6 @@ class DeepVectors:
     """Every chunk has its vector; otherwise some have, or none."""
     embed: Callable[[Sequence[str]], Vectors] | None = None
     """Embeds passages now; None when that would take too long."""
-    pace_s: float = 0.0
-    """How long embedding the query took just now."""
     budget_s: float = EMBEDDING_BUDGET_S
 
 
@@ -90,12 +88,45 @@ class Search:
         return max(_POOL, 2 * self.limit)
 
 
+class RecentVectors:
+    """The passages embedded last: a question like the one before finds most of its own here."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[tuple[str, Mode, str], Vectors] = {}
+        self._lock = threading.Lock()
+
+    def embed(self, embedder: Embedder, mode: Mode, texts: Sequence[str]) -> Vectors:
+        """One row per text; only those that are new are embedded."""
+        keys = [(embedder.name, mode, text) for text in texts]
+        with self._lock:
+            found = {key: self._known[key] for key in keys if key in self._known}
+        if new := [key for key in dict.fromkeys(keys) if key not in found]:
+            made = embedder.embed([text for _, _, text in new], mode)
+            found |= dict(zip(new, made, strict=True))
+            with self._lock:
+                self._known |= {key: found[key] for key in new}
+                for key in list(self._known)[: -self._most]:
+                    del self._known[key]
+        return np.stack([found[key] for key in keys])
+
+
+_RECENT = RecentVectors(2_000)  # 3 MB
+
+
 class QueryVectors:
     """What the models make of one question; `notes` says what they could not."""
 
-    def __init__(self, question: Question, static: Embedder | None, deep: Embedder | None) -> None:
+    def __init__(
+        self,
+        question: Question,
+        static: Embedder | None,
+        deep: Embedder | None,
+        *,
+        may_load: bool = False,
+    ) -> None:
         self.question = question
-        self._static, self._deep = static, deep
+        self._static, self._deep, self._may_load = static, deep, may_load
         self._vectors: dict[str, Vectors | None] = {}
         self.notes: list[str] = []
 
@@ -116,24 +147,23 @@ class QueryVectors:
     def deep(self, store: ChunkStore, kind: Kind, probe: QueryVector) -> DeepVectors | None:
         """The query for the deeper model, where it can say more than the probe does.
 
-        The search does not wait for the model to load unless it knows every chunk. Reports on
-        code go without: they are found by places and names, and its use there is not measured.
+        Before it knows every chunk, it compares passages of code where a function is asked for.
+        Reports on code go without: they are found by places and names, and its use there is not
+        measured.
         """
-        embedder, is_code_report = self._deep, kind == "code" and self.question.report
-        if embedder is None or probe.model == embedder.name or is_code_report:
+        embedder, question = self._deep, self.question
+        if embedder is None or probe.model == embedder.name or (kind == "code" and question.report):
             return None
         have, total = store.coverage(embedder.name)
         complete = 0 < total == have
-        ready = embedder.is_loaded
-        if not complete and not ready:
+        may_compare = kind == "code" and question.is_action
+        if not complete and not (may_compare and (self._may_load or embedder.is_loaded)):
             return None
-        began = time.perf_counter()
         vectors = self._embed(embedder)
-        pace = time.perf_counter() - began
         if vectors is None:
             return None
-        embed = partial(embedder.embed, mode=PASSAGE_MODES[kind])
-        return DeepVectors(embedder.name, vectors[0], complete, embed, pace)
+        embed = partial(_RECENT.embed, embedder, PASSAGE_MODES[kind])
+        return DeepVectors(embedder.name, vectors[0], complete, embed)
 
     @property
     def models(self) -> tuple[Embedder | None, Embedder | None]:
