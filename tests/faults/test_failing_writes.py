@@ -8,22 +8,38 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.backends import needs_lance
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.mark.skipif(
+pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not shutil.which("cc"), reason="needs LD_PRELOAD and a C compiler"
 )
-def test_a_write_that_fails_loses_nothing_and_claims_nothing() -> None:
-    options = ("--operations", "update", "--from", "9", "--every", "50")
+
+
+def try_faults(*options: str) -> dict[str, list[int]]:
+    """By kind: tried, ended well, refused, killed, problems."""
     command = [sys.executable, "-m", "tests.faults.failing_writes", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
     rows = [line.split(" | ") for line in done.stdout.splitlines()[2:]]
-    assert [row[1] for row in rows] == ["full", "io", "quota", "short", "kill"]
-    tried = {row[1]: [int(cell.strip(" |")) for cell in row[2:]] for row in rows}
+    return {row[1]: [int(cell.strip(" |")) for cell in row[2:]] for row in rows}
+
+
+def test_a_write_that_fails_loses_nothing_and_claims_nothing() -> None:
+    tried = try_faults("--operations", "update", "--from", "9", "--every", "50")
+    assert list(tried) == ["full", "io", "quota", "short", "kill"]
     assert all(counts[0] >= 2 and counts[4] == 0 for counts in tried.values()), tried
     assert tried["full"][2]  # a full disk is said to be full
     assert tried["quota"][2]
     assert tried["kill"][3] == tried["kill"][0]
+
+
+@needs_lance
+def test_a_write_of_lancedb_that_fails_is_noticed_and_not_called_damage() -> None:
+    options = ("--store", "lance", "--operations", "compact", "--within", ".lancedb/")
+    ((tried, well, refused, _, problems),) = try_faults(
+        *options, "--kinds", "io", "--from", "1", "--every", "9"
+    ).values()
+    assert tried > 15
+    assert (well + refused, problems) == (tried, 0)
+    assert refused

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,15 @@ def test_a_whole_run_leaves_nothing_that_others_can_read(sonde: Any, tmp_path: P
     assert any(name.endswith(".i8") for name in names)
     assert any(name.endswith(".log") for name in names)
     assert list_open(sonde.home) == {}
+
+
+def test_folders_above_the_storage_are_private_if_a_first_search_makes_them(sonde: Any) -> None:
+    with tempfile.TemporaryDirectory() as short:  # a socket's path has to be
+        above = Path(short) / "above"
+        sonde.environ |= {"SONDE_DAEMON": "on", "SONDE_HOME": str(above / "home")}
+        sonde.run("search", "function", umask=OPEN)
+        assert sonde.run("daemon", "stop", umask=OPEN).returncode == 0
+        assert list_open(above) == {}
 
 
 @needs_lance

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 from tests.shared.conftest import Clone, run_git
 
@@ -13,6 +16,7 @@ from sonde.errors import InvalidRequest, Uncommitted
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.shared.index import SharedIndex
+from sonde.shared.snapshot import Snapshot, save_snapshot
 from sonde.tools.index import create_index
 from sonde.wiring import build_app
 
@@ -120,3 +124,50 @@ def test_a_hostile_snapshot_costs_a_note(ci: Clone, tmp_path: Path, snapshot: by
     assert {path for store in project.stores().values() for path in store.files()} >= {"run.sh"}
     strange = {path for path in list_all(tmp_path) - before if not path.startswith("other")}
     assert not strange
+
+
+def damage_nothing(_database: Path) -> None:
+    """As it was pushed."""
+
+
+def replace_by_noise(database: Path) -> None:
+    database.write_bytes(b"no database" * 10_000)
+
+
+def drop_tables(database: Path) -> None:
+    with closing(apsw.Connection(str(database))) as connection:
+        named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        for (name,) in connection.execute(named).fetchall():
+            if name not in ("state", "models"):
+                connection.execute(f'DROP TABLE IF EXISTS "{name}"')
+
+
+def add_triggers(database: Path) -> None:
+    with closing(apsw.Connection(str(database))) as connection:
+        for event in ("INSERT", "DELETE", "UPDATE"):
+            body = "SELECT RAISE(ABORT, 'mine'); END"
+            connection.execute(f"CREATE TRIGGER t_{event} BEFORE {event} ON files BEGIN {body}")
+
+
+@pytest.mark.parametrize(
+    "damage", [damage_nothing, replace_by_noise, drop_tables, add_triggers], ids=lambda f: f.__name__
+)
+def test_a_hostile_database_costs_a_note(
+    ci: Clone, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    found = ci.push(tmp_path / "shared")
+    shared, folder = SharedIndex.open(str(tmp_path / "shared")), tmp_path / "folder"
+    folder.mkdir()
+    shared.fill("shop", found.commit, folder)
+    damage(folder / "index.db")
+    snapshot, _ = save_snapshot(shared.tables, folder, Snapshot(), "pack_1_x", Work())
+    (row,) = shared.tables.read_rows("commits", ["recipe", "models", "manifest"])
+    facts = (row["recipe"], row["models"], 4, 4, row["manifest"], snapshot.pack())
+    shared.tables.put("commits", ("repository", "commit"), ("shop", found.commit, 1, *facts))
+    (ci.root / "src/more.py").write_text("def more():\n    return 1\n")
+    (ci.root / "run.sh").unlink()
+    app, project = Clone(ci.root, ci._open_app, "other").open(shared_index=str(tmp_path / "shared"))
+    assert create_index(app, work=Work())["status"] == "success"
+    held = {path for store in project.stores().values() for path in store.files()}
+    assert held == {"src/orders.py", "src/users.py", "src/more.py", "docs/guide.md"}
+    assert [store.verify() for store in project.stores().values()] == [[], []]

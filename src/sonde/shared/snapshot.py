@@ -141,12 +141,16 @@ def load_snapshot(
     Blocks that `seed`, the folder of a similar index, has are taken from there. Raises
     `IndexCorrupt` if a block is missing or is not as it was written; nothing is there then.
     """
+    from sonde.stores.chunks.integrity import require_schema
+
     temporary = folder / "fill.tmp"
     with translate_os_errors(folder):
         shutil.rmtree(temporary, ignore_errors=True)
         make_folder(temporary)
         try:
             read = _restore(tables, snapshot, temporary, work, seed)
+            for path in snapshot.files.keys() & {*_DATABASES}:
+                require_schema(temporary / path)
             # databases last: files without one are ignored
             for path in reversed(_PATHS):
                 if (temporary / path).exists():

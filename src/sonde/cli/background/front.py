@@ -117,7 +117,9 @@ def _start(address: Address) -> bool:
     """
     from sonde.runtime.system import try_lock
 
+    before = os.umask(0o077)  # for the folders above, which `makedirs` gives no mode
     os.makedirs(address.folder, 0o700, exist_ok=True)  # noqa: PTH103
+    os.umask(before)
     facts = os.lstat(address.folder)
     if facts.st_uid != os.getuid() or facts.st_mode & _KIND_AND_MODE != _PRIVATE_FOLDER:
         raise OSError(f"{address.folder} is not a folder of this user alone")

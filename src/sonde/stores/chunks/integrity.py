@@ -324,5 +324,20 @@ def _copy_database(source: Path, target: Path) -> int:
         return tables.read_state(copy, "generation")
 
 
+def require_schema(path: Path) -> None:
+    """Raise `IndexCorrupt` unless a database, which somebody else wrote, has our tables and no
+    more: a trigger would run with every change."""
+    query = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'"
+    with (
+        translate_errors(path),
+        contextlib.closing(_open_readonly(path)) as found,
+        contextlib.closing(apsw.Connection(":memory:")) as fresh,
+    ):
+        for step in tables.CHUNK_FORMAT.steps[: found.pragma("user_version")]:
+            fresh.execute(step) if isinstance(step, str) else step(fresh)
+        if {*found.execute(query)} != {*fresh.execute(query)}:
+            raise IndexCorrupt(f"{path} has other tables")
+
+
 def _open_readonly(path: Path) -> apsw.Connection:
     return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)

@@ -171,9 +171,10 @@ class LanceChunkStore(ChunkIndex):
     def _reclaim(self) -> None:
         """Merge small fragments and drop old versions; writers wait for it, readers do not."""
         kept = timedelta(seconds=self._limits.kept_versions_s)
-        with self._database.write(), translate_lance(self._folder):
+        with self._database.write():
             for table in self._tables():
-                table.optimize(cleanup_older_than=kept, delete_unverified=True)
+                with lance_tables.changing(table, self._folder):
+                    table.optimize(cleanup_older_than=kept, delete_unverified=True)
 
     def _tables(self) -> list[Any]:
         with self._database.read() as connection:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import threading
 import uuid
 import zlib
@@ -26,9 +28,11 @@ _COLUMNS = (
     *("chunk", "header", "symbol", "digest"),
 )
 """The RFC's columns of a chunk, and ours after them."""
+_ENDS = {".lance": b"LANC", ".arrow": b"ARROW1"}  # of rows, and of the numbers of deleted ones
+_MOST_END = max(map(len, _ENDS.values()))
 _SPARE_RESULTS = 64  # fetched beyond the limit, because the last ones may tie
 _MIN_THREADS = 4  # so that a query runs beside a merge
-_NO_SPACE = ("No space left", "os error 28")
+_OS_ERROR = re.compile(r"os error (\d+)")
 
 
 def connect(path: Path) -> Any:
@@ -52,9 +56,38 @@ def translate_lance(path: Path) -> Iterator[None]:
         try:
             yield
         except (RuntimeError, ValueError) as error:
-            if any(sign in str(error) for sign in _NO_SPACE):
-                raise OSError(28, str(error)) from error
+            found = _OS_ERROR.search(str(error))
+            if found and int(found[1]) != errno.ENOENT:  # a file that is gone is damage
+                raise OSError(int(found[1]), str(error)) from error
             raise IndexCorrupt(f"LanceDB read error - {path}: {error}") from error
+
+
+@contextlib.contextmanager
+def changing(table: Any, path: Path) -> Iterator[None]:
+    """Undo a change of a table in the folder `path` if it has left a file that is cut off.
+
+    LanceDB commits such a file: it overlooks that the last write to it has failed.
+    """
+    with translate_lance(path):
+        folder, version = path / f"{table.name}.lance", table.version
+        known = _list_files(folder)
+        yield
+        for each in _list_files(folder) - known:
+            if not _is_whole(each):
+                table.restore(version)
+                raise OSError(errno.EIO, "a file is cut off", str(each))
+
+
+def _list_files(folder: Path) -> set[Path]:
+    places = (folder / "data", folder / "_deletions")
+    return {path for place in places for path in place.glob("*.*") if path.suffix}
+
+
+def _is_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _MOST_END))
+        return size > 0 and file.read().endswith(_ENDS.get(path.suffix, b""))
 
 
 def list_tables(database: Any) -> set[str]:
@@ -93,13 +126,13 @@ class ChunkRows:
         for name in ("path", "text", "header", "symbol"):
             texts = (getattr(chunk, name) for chunk in chunks)
             columns[name] = [text.encode("utf-8", "replace").decode() for text in texts]
-        with translate_lance(self._path):
+        with changing(self.table, self._path):
             self.table.add(pa.table(columns, schema=self._schema))
 
     def put_vectors(self, vectors: Mapping[bytes, Vectors]) -> None:
         """Fill the RFC's vector column of the chunks with these digests, in one commit."""
         wanted = name_among("digest", [f"'{digest.hex()}'" for digest in vectors])
-        with translate_lance(self._path):
+        with changing(self.table, self._path):
             found = self.table.search().where(wanted).limit(None).to_arrow()
             if not found.num_rows:
                 return
@@ -125,7 +158,7 @@ class ChunkRows:
 
     def delete(self, condition: str) -> None:
         """Remove rows."""
-        with translate_lance(self._path):
+        with changing(self.table, self._path):
             self.table.delete(condition)
 
 
@@ -143,6 +176,7 @@ class LanceVectors:
 
         with translate_lance(self._path):
             table = self._open(create=True)
+        with changing(table, self._path):
             first = int(table.count_rows())
             slots = pa.array(range(first, first + len(vectors)), pa.int64())
             table.add(pa.table({"slot": slots, "vector": pack_vectors(vectors)}))
