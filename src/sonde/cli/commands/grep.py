@@ -16,7 +16,7 @@ from sonde.cli.grep.files import (
     Surroundings,
     choose_searched,
 )
-from sonde.cli.grep.printing import Form, Printer, count_left_out, pick_lines
+from sonde.cli.grep.printing import Form, Printer, count_left_out, count_lines, pick_lines
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest
@@ -64,7 +64,12 @@ def run_grep(session: Session) -> int:
         )
         session.console.stdout.flush()
         any_found = False
+        counts = form.mode == "count" and not (form.stats or args.limit or expression.breaks)
         for found, text in _read(chosen, expression if narrows else None, work):
+            if counts:
+                count = count_lines(expression, text.data, form, work.check)
+                any_found |= printer.print_count(found.shown, count)
+                continue
             lines = pick_lines(expression, text.data, form, work.check)
             lines = lines[: args.limit - printer.totals.lines] if args.limit else lines
             any_found |= printer.print_file(found.shown, text.data, lines, expression)

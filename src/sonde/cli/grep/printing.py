@@ -97,6 +97,15 @@ def pick_lines(
     return list(islice(found, form.most))
 
 
+def count_lines(expression: Expression, data: bytes, form: Form, check: Callable[[], None]) -> int:
+    """How many lines `pick_lines` would pick, where each match lies in one line."""
+    count = expression.count_lines(data, check)
+    if form.invert:
+        lines = data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
+        count = lines - count
+    return count if form.most is None else min(count, form.most)
+
+
 def _list_others(data: bytes, found: Iterator[ByteLine]) -> Iterator[ByteLine]:
     """The lines that do not match."""
     number, at = 1, 0
@@ -150,13 +159,23 @@ class Printer:
             self._write(self._show_path(path) + b"\n")
         elif form.mode in ("count", "matches"):
             spans = form.mode == "matches" or (further is not None and further.breaks)
-            count = b"%d\n" % (matches if spans else len(lines))
-            self._write(self._show_path(path) + b":" + count if form.paths else count)
+            self._write_count(path, matches if spans else len(lines))
         elif form.mode == "json":
             self._write_json(path, data, lines, further)
         else:
             self._write_lines(path, data, lines, further)
         return True
+
+    def print_count(self, path: str, count: int) -> bool:
+        """Print how many lines of a file match; returns whether any does."""
+        self.totals.lines += count
+        if count:
+            self._write_count(path, count)
+        return bool(count)
+
+    def _write_count(self, path: str, count: int) -> None:
+        shown = self._show_path(path) + b":" if self._form.paths else b""
+        self._write(b"%s%d\n" % (shown, count))
 
     def print_path(self, path: str) -> None:
         """Print the name of a file, for `--files`."""
@@ -183,6 +202,12 @@ class Printer:
         if form.heading and form.paths:
             self._write(shown + b"\n")
             shown = b""
+        if self._is_plain(further):
+            head = shown + b":" if shown else b""
+            heads = (b"%b%d:" % (head, line.number) if form.numbers else head for line in lines)
+            texts = (data[start:end] for _, start, end, _ in lines)
+            self._write(b"".join(map(b"%b%b\n".__mod__, zip(heads, texts, strict=True))))
+            return
         previous: int | None = None
         rows = _surround(data, lines, form, further) if form.context else lines
         for row in rows:
@@ -199,6 +224,12 @@ class Printer:
                 if form.column and column:
                     head += b"%d" % column + mark
                 self._write(head + self._draw(text, spans, head) + b"\n")
+
+    def _is_plain(self, further: Further) -> bool:
+        """Whether each match is printed as it is, and on a line of its own."""
+        form, screen = self._form, self._screen
+        asked = form.context or form.column or form.each or form.only or form.replace
+        return not (asked or screen.tty or screen.color or further is None or further.breaks)
 
     def _cut(
         self, data: bytes, line: ByteLine, *, is_match: bool

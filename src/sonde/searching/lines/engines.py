@@ -110,6 +110,14 @@ def _begins_in_word(node: syntax.Node, *, backward: bool = False) -> bool:
     return False
 
 
+def read_literal(node: syntax.Node) -> bytes:
+    """The only text in one line that the node matches, as UTF-8; empty where there is none."""
+    parts = node.parts if isinstance(node, syntax.Sequence) else (node,)
+    chars = [p.char for p in parts if isinstance(p, syntax.Literal) and not p.fold]
+    text = "".join(chars) if len(chars) == len(parts) else ""
+    return b"" if "\n" in text else text.encode("utf-8", "surrogatepass")
+
+
 def list_needs(node: syntax.Node) -> Needs | None:
     """What every line with a match holds; None when nothing is sure."""
     exact, needs = _read_needs(node)

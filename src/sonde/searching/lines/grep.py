@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, islice
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from sonde.errors import InvalidPattern
 from sonde.runtime.work import Work
@@ -28,8 +28,7 @@ _KEPT_EXPRESSIONS = 8  # compiled expressions kept for the next page; each may t
 _RE2_WORDS = ("word", "not_word")
 
 
-@dataclass(frozen=True, slots=True)
-class ByteLine:
+class ByteLine(NamedTuple):
     """One matching line: its number from 1, its bytes without the line break, and what matches.
 
     Spans count bytes from the beginning of the line. Where matches hold line breaks, it stands for
@@ -95,7 +94,9 @@ class Expression:
         self.needs: Needs | None = None if self.breaks else engines.list_needs(node)
         """What every file with a match holds; None when nothing is sure."""
         self._loose = _compile(engines.write_re2(node, edges=False), pattern)
-        self._strict = self._loose
+        literal = engines.read_literal(node)
+        # RE2 passes over a text faster, but takes longer for each match
+        self._strict = re.compile(re.escape(literal)) if literal else self._loose
         self._ascii = all(look.kind in _RE2_WORDS for look in looks)
         if looks and self._ascii:
             self._strict = _compile(engines.write_re2(node), pattern)
@@ -112,6 +113,19 @@ class Expression:
             return self._group(data, self._strict, spans=spans)
         return self._judge_lines(self._stepper, data, check)
 
+    def count_lines(self, data: bytes, check: Callable[[], None] = _go_on) -> int:
+        """How many lines of a text match, without listing them."""
+        if self.breaks or not (self._stepper is None or (self._ascii and data.isascii())):
+            return sum(1 for _ in self.find_lines(data, check, spans=False))
+        search, size, at, count = self._strict.search, len(data), 0, 0
+        while at < size and (found := search(data, at)):
+            start = found.start()
+            if start == size and data.endswith(b"\n"):
+                break
+            count += 1
+            at = data.find(b"\n", start) + 1 or size
+        return count
+
     def find_among(self, texts: Mapping[str, bytes]) -> set[str]:
         """The names of those texts that can match; every one that does is among them."""
         if self.breaks:
@@ -119,7 +133,7 @@ class Expression:
         # no match holds a line break, so all of them can be searched as one
         names, data = list(texts), b"\n".join(texts.values())
         ends = list(accumulate(len(text) + 1 for text in texts.values()))
-        exact = self._stepper is None or (self._ascii and data.isascii())
+        exact = self._stepper and self._ascii and data.isascii()
         expression, at, found = self._strict if exact else self._loose, 0, set[str]()
         while at < len(data) and (match := expression.search(data, at)):
             index = bisect_right(ends, match.start())
