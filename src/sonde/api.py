@@ -42,9 +42,10 @@ class Value:
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
-        """The value of an answer, whose keys are the fields' names in camel case."""
+        """The value of an answer, whose keys are the fields' names, most in camel case."""
         keys = {one.name: re.sub(r"_(.)", lambda m: m[1].upper(), one.name) for one in fields(cls)}
-        given = {name: answer[key] for name, key in keys.items() if key in answer}
+        given = {name: answer[key] for name, camel in keys.items() for key in (name, camel)
+                 if key in answer}  # fmt: skip
         return cls(answer=answer, **given)
 
     def as_dict(self) -> dict[str, Any]:
@@ -90,6 +91,9 @@ class KnowledgeResult(Value):
     snippet: str | None
     uri: str
     score: float
+    duplicates: Sequence[Mapping[str, str]] = ()
+    """Up to five others with the same text, each by `uri`, `title` and `file`."""
+    duplicates_total: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from sonde.types import Caller
 from sonde.wiring import build_app
 
 from .shelf import text_entry, work
+from .test_fidelity import MADE
 
 HEADING = "Otters at sea"
 SLEEP = "Otters don't sleep alone: they hold hands, so that no current parts them."
@@ -76,6 +77,38 @@ def test_one_text_in_three_formats_is_one_result_that_names_the_other_two(
     assert [each["duplicates_total"] for each in everything["results"]] == [2]
     compact = search(app, asked, mode="compact", work=work())
     assert len(compact["results"][0]["metadata"]["duplicates"]) == 2
+
+
+def test_a_text_as_programs_write_it_in_all_their_formats_is_one_result(
+    app: App, tmp_path: Path
+) -> None:
+    """Footnotes stand elsewhere, lists are numbered or not, titles and page numbers are added."""
+    for text in ("rich", "prose", "chinese"):
+        names = [name for name in MADE.namelist() if name.startswith(f"{text}.")]
+        MADE.extractall(tmp_path / text, names)
+        bring_in(app, tmp_path / text)
+        query = {"rich": "Port Ellery", "prose": "Wattenmeer", "chinese": "灯塔"}[text]
+        rows = [row for row in find(app, query)["results"] if row.get("duplicates")]
+        assert [row["duplicates_total"] for row in rows] == [len(names) - 1], text
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("Otter 12 weighs 5 kilos. " * 9, "Otter 12 weighs 6 kilos. " * 9),
+        ("The otter sleeps with Anna. " * 9, "The otter sleeps with Bob. " * 9),
+        (" ".join(LATER), " ".join(LATER[:-4])),
+    ],
+    ids=["number", "word", "part"],
+)
+def test_two_texts_in_two_formats_stay_two(app: App, tmp_path: Path, one: str, two: str) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "one.md").write_text(f"otter {one}")
+    (tmp_path / "in" / "two.html").write_text(f"<p>otter {two}</p>")
+    bring_in(app, tmp_path / "in")
+    rows = find(app, "otter")["results"]
+    assert len(rows) == 2
+    assert not any("duplicates" in row for row in rows)
 
 
 @pytest.mark.parametrize(

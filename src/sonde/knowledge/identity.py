@@ -13,18 +13,29 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sonde.stores.knowledge.base import Entry, Source
+from sonde.text.formats import show_time
 
 KEY_MARK = "//"  # separates a file's path from the key of an entry inside it
 DERIVED = "~"  # starts a key that is no id
 _NUMBERED = re.compile(r"#\d+\Z")
 _OLD_NUMBERED = re.compile(r"~\d+\Z")
 _TELLING_CHARS = 40  # shorter texts repeat ("ok", "see attached"): the title counts too
+_MARKUP = re.compile(
+    r"(?m)https?://[^\s)>\]]+|\[(?:\^|fn:)?\d{1,3}\]:?|^[ \t]*(?:\d{1,3}|[a-z])[.)][ \t]|"
+    r"^[ \t]*(?::[\w-]+:|#\+|\.\. |\\).*$"
+)
+"""Addresses, marks of notes, numbers of lists, and lines that are markup in Org, reST and TeX."""
+_WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W_\u3040-\u30ff\u4e00-\u9fff]+")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_HEAD_CHARS = 300  # where a document shows its title, author and date
+_CUT_CHARS = 30_000  # texts of this length were cut before they are compared
 _DIGEST_BYTES = 8  # 64 bits: among a million entries, a chance of one in 40 million
 
 
@@ -281,6 +292,40 @@ def are_alike(old: Entry, new: Entry) -> bool:
     words = [{word for piece in each.pieces for word in piece.text.lower().split()}
              for each in (old, new)]  # fmt: skip
     return 2 * len(words[0] & words[1]) >= len(words[0] | words[1]) > 0
+
+
+def are_same_text(one: Entry, two: Entry, text: str, other: str) -> bool:
+    """Whether two formats of one text differ in no more than formats do.
+
+    The one may show its title, author, date and page numbers, and the other not. Of the other words
+    a fiftieth may differ: words that a line end cut, names of markup. No other number may.
+    """
+    words, others = count_words(text), count_words(other)
+    head = _list_head_words(one) | _list_head_words(two)
+    sides = [Counter({word: count for word, count in side.items() if word not in head})
+             for side in (words - others, others - words)]  # fmt: skip
+    is_cut = max(len(text), len(other)) >= _CUT_CHARS  # then they end at different words
+    numbers = [{word for word in side if word.isdigit()} for side in sides]
+    dated = {word for each in (text, other) for found in _DATE.findall(each[:_HEAD_CHARS])
+             for word in found.split("-")}  # fmt: skip
+    if not is_cut and (all(numbers) or any(side - dated for side in numbers)):
+        return False
+    return 50 * sum(side.total() for side in sides) < min(words.total(), others.total())
+
+
+def _list_head_words(entry: Entry) -> set[str]:
+    """What a text may show of itself: title, author, dates, name of its file, page numbers."""
+    said = [entry.title, name_file(entry.path), entry.facts.get("author"), *entry.tags,
+            show_time(entry.created_at), entry.facts.get("front_matter")]  # fmt: skip
+    pages = str(entry.facts.get("pages") or "")
+    numbers = map(str, range(1, int(pages) + 1 if pages.isdigit() else 1))
+    return {*count_words(" ".join(map(str, said))), *numbers}
+
+
+def count_words(text: str) -> Counter[str]:
+    """The words of a text without addresses, marks of notes and lists, and lines of markup."""
+    plain = unicodedata.normalize("NFKC", _MARKUP.sub(" ", text)).casefold()
+    return Counter(_WORD.findall(plain))
 
 
 def stamp_entry(entry: Entry, mark: Mark) -> Entry:

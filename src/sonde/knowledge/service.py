@@ -10,7 +10,7 @@ from typing import cast
 
 from sonde.errors import EmptyQuery
 from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_messages
-from sonde.knowledge.identity import name_file
+from sonde.knowledge.identity import are_same_text, count_words, name_file
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
 from sonde.knowledge.ranking import (
     AnyHit,
@@ -293,35 +293,62 @@ def _join_duplicates(store: KnowledgeStore, hits: Sequence[AnyHit]) -> list[AnyH
     @cache
     def read(source: Source, id_: str) -> str:
         pieces = store.read_pieces(source, id_, 0, _COMPARED_PIECES)
-        return _fold("".join(piece.text for piece in pieces))[:_COMPARED_CHARS]
+        return "".join(piece.text for piece in pieces)
 
+    openings: dict[str, tuple[str, object]] = {}
     alike: dict[object, list[KnowledgeHit]] = {}
     for hit in hits[:COMPARED_HITS]:
         if isinstance(hit, KnowledgeHit) and hit.entry.origin:
-            alike.setdefault(_find_opening(store, hit), []).append(hit)
-    equal: dict[object, list[KnowledgeHit]] = {}
+            begins, shared = openings[hit.uri] = _find_opening(store, hit)
+            alike.setdefault((_fold(begins)[:_OPENING_CHARS], shared), []).append(hit)
+    groups: dict[object, list[KnowledgeHit]] = {}
     for opening, those in alike.items():
-        for hit in those if len(those) > 1 else ():
-            if text := read(hit.source, hit.entry.id):
-                equal.setdefault((opening, text), []).append(hit)
+        for hit in those:
+            text = _fold(read(*_key(hit)))[:_COMPARED_CHARS] if len(those) > 1 else ""
+            groups.setdefault((opening, text) if text else hit.uri, []).append(hit)
+    kept: list[tuple[list[KnowledgeHit], frozenset[str]]] = []
+    ranks = {hit.uri: rank for rank, hit in enumerate(hits)}
+    for group in sorted(groups.values(), key=lambda group: ranks[group[0].uri]):
+        words = frozenset(count_words(openings[group[0].uri][0]))
+        for other, others in kept:
+            if len(words & others) >= 0.6 * min(len(words), len(others)) and any(
+                _are_formats(group[0], each)
+                and are_same_text(
+                    group[0].entry, each.entry, read(*_key(group[0])), read(*_key(each))
+                )
+                for each in other
+            ):
+                other += group
+                break
+        else:
+            kept.append((group, words))  # words by which another format may be this text
     joined: dict[str, AnyHit | None] = {}
-    for first, *rest in equal.values():
+    for (first, *rest), _ in kept:
         names = ((hit.uri, hit.entry.title, name_file(hit.entry.path)) for hit in rest)
         copies = tuple(Duplicate(*each) for each in names)
         joined |= {first.uri: replace(first, duplicates=copies)} | {hit.uri: None for hit in rest}
-    return [kept for hit in hits if (kept := joined.get(hit.uri, hit))]
+    return [shown for hit in hits if (shown := joined.get(hit.uri, hit))]
 
 
-def _find_opening(store: KnowledgeStore, hit: KnowledgeHit) -> object:
-    """What equal hits have in common: how their entries begin, or the message."""
+def _key(hit: KnowledgeHit) -> tuple[Source, str]:
+    return hit.source, hit.entry.id
+
+
+def _find_opening(store: KnowledgeStore, hit: KnowledgeHit) -> tuple[str, object]:
+    """How the text of a hit's entry begins, or the message; and what else equal ones share."""
     entry, piece = hit.entry, hit.piece
     if entry.source == "chats":
-        return _fold(piece.text), piece.sender, piece.created_at, piece.place
+        return piece.text, (piece.sender, piece.created_at, piece.place)
     text = piece.text
     if piece.place:
         text = "".join(each.text for each in store.read_pieces(entry.source, entry.id, 0, 1))
-    name = entry.title if entry.source in ("characters", "prompts") else ""
-    return _fold(text[:_READ_CHARS])[:_OPENING_CHARS], name
+    return text[:_READ_CHARS], entry.title if entry.source in ("characters", "prompts") else ""
+
+
+def _are_formats(one: KnowledgeHit, two: KnowledgeHit) -> bool:
+    """Whether two texts may be one in two formats: documents or notes with different endings."""
+    endings = {name_file(hit.entry.path).rpartition(".")[2].lower() for hit in (one, two)}
+    return len(endings) == 2 and {one.source, two.source} <= {"notes", "media"}
 
 
 def _fold(text: str) -> str:

@@ -178,6 +178,9 @@ class TextWriter:
         at = len(self.parts)
         self._inside(node, inline=False)
         shown = "".join(self.parts[at:])
+        if "noteref" in node.given.get("role", "") or "footnote-ref" in node.given.get("class", ""):
+            self.parts[at:] = [f"[{shown.strip()}]"]
+            return
         if blocks or not shown.strip() or not target.lower().startswith(("http", "mailto:")):
             return
         flat = shown.strip()

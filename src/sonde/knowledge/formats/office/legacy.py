@@ -126,6 +126,8 @@ def _write_word(text: str) -> str:
     """Word's characters as plain text: fields by their result, cells with bars."""
 
     def show(found: re.Match[str]) -> str:
+        if found[1].split()[:1] in (["PAGE"], ["NUMPAGES"]):
+            return ""
         link = _LINK.search(found[1])
         if link and found[2].strip() and link[1].startswith(("http", "mailto:")):
             return f"[{found[2]}]({link[1]})" if found[2] not in link[1] else found[2]

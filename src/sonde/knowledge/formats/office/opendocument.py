@@ -177,7 +177,7 @@ class _Reader:
                 parts.append(f"[{shown}]({target})" if is_link and shown.strip() else shown)
             elif name in (f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_DRAW}g", f"{_DRAW}text-box"):
                 behind += self.blocks([each])
-            elif not name.endswith(("}annotation-end", "}bookmark")):
+            elif not name.endswith(("}annotation-end", "}bookmark", "}page-number", "}page-count")):
                 parts.append(self._inline(each, behind))
             parts.append(each.tail or "")
         return "".join(parts) if "\n" in parts else re.sub(r"\s*\n\s*", " ", "".join(parts))
