@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
 from sonde.errors import EmbeddingFailed
@@ -88,9 +87,10 @@ def gather_passages(
     paths = [file.state.path for file in files]
     lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, _, _ in rows])
-    deep = _compare_definitions(search, question, lines.values())
-    hopeful = _choose_hopeful({**scores, "own_deep": deep.best}, lines.values())
-    weights = choose_passage_weights(question, is_deep=bool(deep.best))
+    near = _compare_definitions(search, question, lines.values())
+    best = {key: value for (key, _), value in sorted(near.items(), key=itemgetter(1))}
+    hopeful = _choose_hopeful({**scores, "own_deep": best}, lines.values())
+    weights = choose_passage_weights(question, is_deep=bool(near))
     share = max(choose_share(question), _LEAST_SHARE)
     kept: list[Passage] = []
     others: list[tuple[float, Passage]] = []
@@ -100,8 +100,12 @@ def gather_passages(
         defined, rows = symbols.get(path, ()), lines.get(path, ())
         passages = list_passages(file, defined, rows, hopeful, may_match)
         measure_names(question, passages)
-        deep.attach(passages)
         for one in passages:
+            if near and one.chunks:
+                own = near.get((one.chunks[0], one.start_line))
+                one.features["own_deep"] = (
+                    max(near.get((key, 0), -1.0) for key in one.chunks) if own is None else own
+                )
             if one.chunks not in rated:
                 row = _rate_chunks(scores, one.chunks)
                 rated[one.chunks] = row, weigh_features(row, weights)
@@ -127,45 +131,25 @@ def gather_passages(
     return sorted(kept, key=_sort_key)
 
 
-@dataclass(frozen=True, slots=True)
-class _Nearness:
-    """How near the deeper model finds the chunks of the best files, and their definitions."""
-
-    chunks: Mapping[int, float]
-    definitions: Mapping[tuple[int, int], float]
-    """By chunk and first line."""
-    best: Mapping[int, float]
-    """The best of each chunk and its definitions."""
-
-    def attach(self, passages: Sequence[Passage]) -> None:
-        """Give each passage its own nearness, or that of its chunks."""
-        most = max(self.best.values(), default=0.0)
-        for one in passages if self.best else ():
-            value = self.definitions.get((one.chunks[0], one.start_line)) if one.chunks else None
-            if value is None:
-                value = max([self.chunks.get(key, 0.0) for key in one.chunks], default=0.0)
-            # below the best: an index without such vectors must not fall behind this one
-            one.features["own_deep"] = value - most
-
-
 def _compare_definitions(
     search: Search, question: Question, files: Iterable[Sequence[tuple[int, int, int]]]
-) -> _Nearness:
-    """By the deeper model, once it has seen all; names and reports are found without it."""
+) -> Mapping[tuple[int, int], float]:
+    """How near each definition is by the deeper model, once it has seen all: by chunk and first
+    line, and each chunk as a whole by line 0. Names and reports are found without it."""
     deep = search.deep
     if deep is None or not deep.is_complete or question.is_symbol or question.report:
-        return _Nearness({}, {}, {})
+        return {}
     first_line = {key: first for rows in files for key, first, _ in rows}
     vectors = search.store.definition_vectors(deep.model, list(first_line))
     if not vectors:  # made before definitions had any: whole chunks say nothing more
-        return _Nearness({}, {}, {})
-    found = compare_rows(vectors, deep.vector)
+        return {}
     chunks = compare_chunks(search, deep.model, list(first_line), deep.vector)
-    best = dict(chunks)
-    for (key, _), value in found.items():
-        best[key] = max(best.get(key, value), value)
-    definitions = {(key, first_line[key] + at): value for (key, at), value in found.items()}
-    return _Nearness(chunks, definitions, best)
+    near = {(key, 0): value for key, value in chunks.items()}
+    for (key, at), value in compare_rows(vectors, deep.vector).items():
+        near[key, first_line[key] + at] = value
+    # below the best: an index without such vectors must not fall behind this one
+    most = max(near.values())
+    return {place: value - most for place, value in near.items()}
 
 
 def _rate_chunks(
