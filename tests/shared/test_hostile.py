@@ -150,7 +150,9 @@ def add_triggers(database: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [damage_nothing, replace_by_noise, drop_tables, add_triggers], ids=lambda f: f.__name__
+    "damage",
+    [damage_nothing, replace_by_noise, drop_tables, add_triggers],
+    ids=lambda f: f.__name__,
 )
 def test_a_hostile_database_costs_a_note(
     ci: Clone, tmp_path: Path, damage: Callable[[Path], None]

@@ -25,6 +25,8 @@ def provider() -> Iterator[str]:
         {"sub": "1", "email": "Anna@example.org", "groups": ["keepers"]},
         {"sub": "2", "email": "bert@example.org"},
         {"sub": "3", "email": "local"},
+        {"sub": "bert@example.org"},
+        {"sub": "5", "email": "bert@example.org", "email_verified": "false"},
     ]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -126,6 +128,8 @@ def test_what_the_provider_did_not_say_is_refused(team: Team, provider: str) -> 
     )
     server = team.serve("one")
     assert Browser(server).sign_in("3")[0] == 401, "nobody becomes the operator by a claim"
+    assert Browser(server).sign_in("bert@example.org")[0] == 401, "nor another by a name of theirs"
+    assert Browser(server).sign_in("5")[0] == 401, "nor by an address that is not theirs"
     browser = Browser(server)
     _, headers, _ = browser.get("/login/provider")
     back = consent(headers["location"], "1")

@@ -51,7 +51,7 @@ _REFUSALS = re.compile(
     re.IGNORECASE,
 )
 _NO_BUCKET = re.compile(r"nosuchbucket|bucket not found|container ?not ?found", re.IGNORECASE)
-_FULL = re.compile(r"no space left|os error 28", re.IGNORECASE)
+_FULL = re.compile(r"no space left|quota exceeded|os error 28", re.IGNORECASE)
 _ATTEMPTS = 8  # of a change that meets another one: each of them sees the table as it is then
 _MANY = 4  # rows for each that is wanted, up to which reading all of them takes fewer requests
 _AMONG = 1_000  # values in one condition: longer ones are slow to parse

@@ -149,9 +149,9 @@ class Provider:
 
     def _identify(self, claims: Json) -> Person | None:
         claim = self._settings.user_claim
-        user = str(claims.get(claim) or claims["sub"]).lower()
-        if claim == "email" and claims.get("email_verified") is False:
-            return None
+        user = str(claims.get(claim)).lower() if claims.get(claim) else ""
+        if claim == "email" and str(claims.get("email_verified")).lower() == "false":
+            return None  # some providers spell it as text
         if not USER_NAME.fullmatch(user) or user in (LOCAL, EVERYONE):
             log.warning("the provider names a user that cannot be one: %.80r", user)
             return None
