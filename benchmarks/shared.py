@@ -1,7 +1,7 @@
 """A shared index as it grows: push one repository after the other, and ask after each.
 
     python -m benchmarks.shared WORK FOLDER [FOLDER...] [--s3]
-    python -m benchmarks.shared WORK FOLDER --index INDEX [--s3]
+    python -m benchmarks.shared WORK FOLDER --index INDEX [--s3] [--tables]
 
 Each folder is copied into WORK, made a repository and pushed (without deep vectors), first to a
 folder; with --s3, to a small object store on loopback, which counts requests and bytes. Printed
@@ -9,7 +9,8 @@ after each push: chunks so far; the push, and a second one of ten changed files;
 folder from the snapshot and from the rows; lookups in the tables, cold (newly opened) and warm.
 
 With --index, an index that exists is asked: a push of ten files of FOLDER, a repository in it that
-is pushed already; then a server of it, cold and warm, about that repository and about all of them.
+is pushed already; filling a folder from its snapshot, and lookups in the tables; and unless
+--tables, a server of it, cold and warm, about that repository and about all of them.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def change_ten(root: Path, seed: int) -> None:
 
 
 def ask(name: str, question: Callable[[int], object], store: ObjectStore | None) -> None:
-    times = []
+    times, cpu = [], measure_cpu()
     before = (store.requests, store.bytes_sent) if store else (0, 0)
     for number in range(ASKED):
         began = time.perf_counter()
@@ -95,6 +96,7 @@ def ask(name: str, question: Callable[[int], object], store: ObjectStore | None)
     rest = sorted(times[1:])
     line = f"  {name:28} cold {times[0]:7.1f} ms  p50 {statistics.median(rest):7.1f} ms"
     line += f"  p95 {rest[int(len(rest) * 0.95)]:7.1f} ms"
+    line += f"  CPU here {(measure_cpu() - cpu) / ASKED * 1000:6.1f} ms"
     if store:
         each = (store.bytes_sent - before[1]) // ASKED
         line += f"  {(store.requests - before[0]) / ASKED:6.1f} requests  {each:>10,} B each"
@@ -155,7 +157,8 @@ class Served:
         home.mkdir()
         (home / "tokens").write_text("local " + "c" * 24)
         environ = {
-            "HOME": str(home), "SONDE_EMBEDDING": "static", "SONDE_RATE_LIMIT": "0",
+            "HOME": str(home), "SONDE_HOME": str(home / "home"), "SONDE_EMBEDDING": "static",
+            "SONDE_RATE_LIMIT": "0",
             "SONDE_REFS_INTERVAL": "3600",
         }  # fmt: skip
         command = [sys.executable, "-m", "sonde.cli.main", "--json", "serve", "--port", "0"]
@@ -192,14 +195,21 @@ class Served:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def ask_server(work: Path, url: str, root: Path, store: ObjectStore | None) -> None:
-    """A server from an empty cache on: its first answer, then warm ones about one and all."""
+def ask_index(work: Path, url: str, root: Path, store: ObjectStore | None, *, serves: bool) -> None:
+    """An index that exists: a push, lookups, and a server from an empty cache on."""
     change_ten(root, os.getpid())
     with timed("push of ten files", store):
         report = push(work, root, url)
     total = SharedIndex.open(url).tables.open("chunks").count_rows()
     heads = SharedIndex.open(url).repositories()
     print(f"  {total:,} chunks, {len(heads)} repositories; {report.chunks:,} in {root.name}")
+    filled = work / "filled"
+    filled.mkdir()
+    with timed("fill from the snapshot", store):
+        SharedIndex.open(url).fill(report.repository, report.commit, filled)
+    look_up(url, report, filled, store)
+    if not serves:
+        return
     names = [Path(p).stem for p in git(root, "ls-files", "*.py", "*.c", "*.h").splitlines()]
     words = random.Random(2).sample(sorted(set(names)), ASKED)
     server = Served(work, url)
@@ -235,11 +245,12 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--s3", action="store_true")
     parser.add_argument("--index", type=Path)
+    parser.add_argument("--tables", action="store_true")
     given = parser.parse_args()
     shutil.rmtree(given.work, ignore_errors=True)
     given.work.mkdir(parents=True)
     if given.index and not given.s3:
-        ask_server(given.work, str(given.index), given.folders[0], None)
+        ask_index(given.work, str(given.index), given.folders[0], None, serves=not given.tables)
         return
     if not given.s3:
         run(given.work, str(given.work / "shared"), given.folders, None)
@@ -251,7 +262,8 @@ def main() -> None:
         if given.index:
             for path in filter(Path.is_file, given.index.rglob("*")):
                 store.objects[f"index/{path.relative_to(given.index)}"] = path.read_bytes()
-            ask_server(given.work, f"s3://{BUCKET}/index", given.folders[0], store)
+            url, serves = f"s3://{BUCKET}/index", not given.tables
+            ask_index(given.work, url, given.folders[0], store, serves=serves)
             return
         run(given.work, f"s3://{BUCKET}/index", given.folders, store)
         held = sum(map(len, store.objects.values()))
