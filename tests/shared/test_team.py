@@ -356,6 +356,9 @@ def test_the_state_is_shown_to_probes_metrics_and_people(team: Team) -> None:
     hidden = bert.ask("/projects", Accept="text/html")[1]
     assert "shop" in hidden
     assert MARK not in hidden
+    server.process.terminate()
+    code, said = server.end()
+    assert (code, "Traceback" in said) == (0, False), said
 
 
 def test_a_server_without_its_index_is_alive_and_not_ready(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ answers further pages until nobody uses it.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import threading
 import time
@@ -23,7 +24,8 @@ from sonde.indexing.sources import Mirror, MirrorsState, name_mirror
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.private import make_folder
-from sonde.runtime.work import Work, WriterLock
+from sonde.runtime.system import try_lock
+from sonde.runtime.work import Work
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import leads_below
 from sonde.shared.trees import finish_index, write_tree
@@ -69,14 +71,13 @@ class Mirrors:
         self._polled_at, self._problem = float("-inf"), ""
         self._fills = self._evictions = 0
         self._closed, self._every_s = threading.Event(), every_s
-        self._held = WriterLock(cache, "server.lock").held(wait_s=0)
-        try:
-            self._held.__enter__()
-        except IndexBusy as error:
+        self._lock = os.open(cache / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        if not try_lock(self._lock):
+            os.close(self._lock)
             raise InvalidRequest(
                 f"{cache} is in use", user_message="Another server uses this cache.",
                 next_action="Give each server a cache of its own: --cache FOLDER.",
-            ) from error  # fmt: skip
+            )  # fmt: skip
         self._recall()
         self.poll()
 
@@ -248,7 +249,7 @@ class Mirrors:
     def close(self) -> None:
         """Stop looking; the cache may be used by another server from now on."""
         self._closed.set()
-        self._held.__exit__(None, None, None)
+        os.close(self._lock)
 
     def evict(self) -> None:
         """Remove commits that are superseded, then the least recently used, unless in use."""

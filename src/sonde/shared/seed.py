@@ -69,7 +69,9 @@ def seed_project(project: Project, work: Work) -> str:
     """
     url = project.settings.shared_index
     if project.settings.store_name != "sqlite":
-        return f"indexed here, not from {url}: the store '{project.settings.store_name}' is another"
+        return (
+            f"indexed here, not from {url}: only the store 'sqlite' can start from a shared index"
+        )
     try:
         shared, base = _find_for(project)
         filled = shared.fill(base.repository, base.commit, project.folder, work=work)
