@@ -16,7 +16,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sonde.knowledge.ranking import read_knowledge_query
@@ -33,21 +33,31 @@ def run_git(repository: str, *arguments: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def read_pages(repository: str) -> dict[str, str]:
-    """The documents of the newest commit, by path."""
-    listed = run_git(repository, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
-    wanted = [path for path in listed if path.endswith((".md", ".mdx", ".rst", ".adoc", ".txt"))]
-    pages = [path for path in wanted if "doc" in path.casefold() or path.endswith((".md", ".rst"))]
-    names = "".join(f"HEAD:{path}\n" for path in pages[:1500])
+def read_blobs(repository: str, commit: str, choose: Callable[[str], bool]) -> dict[str, bytes]:
+    """The chosen files of a commit, by path; without those that the repository lacks."""
+    listed = run_git(repository, "ls-tree", "-r", "-z", "--name-only", commit).split("\0")
+    paths = [path for path in listed if path and choose(path)]
+    names = "".join(f"{commit}:{path}\n" for path in paths)
     command = ["git", "-C", repository, "cat-file", "--batch"]
     data = subprocess.run(command, input=names.encode(), capture_output=True, check=True).stdout
-    texts, at = {}, 0
-    for path in pages[:1500]:
+    blobs, at = {}, 0
+    for path in paths:
         head, at = data[at : data.index(b"\n", at)], data.index(b"\n", at) + 1
         if not head.endswith(b"missing"):
             size = int(head.rpartition(b" ")[2])
-            texts[path], at = data[at : at + size].decode("utf-8", "replace"), at + size + 1
-    return texts
+            blobs[path], at = data[at : at + size], at + size + 1
+    return blobs
+
+
+def read_pages(repository: str) -> dict[str, str]:
+    """The documents of the newest commit, by path."""
+
+    def choose(path: str) -> bool:
+        is_plain = path.endswith((".md", ".rst"))
+        return is_plain or (path.endswith((".mdx", ".adoc", ".txt")) and "doc" in path.casefold())
+
+    blobs = read_blobs(repository, "HEAD", choose)
+    return {path: blob.decode("utf-8", "replace") for path, blob in list(blobs.items())[:1500]}
 
 
 def list_links(pages: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:

@@ -10,18 +10,17 @@ indexed; each of its questions is asked once.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
 from client import Client
+from docs_questions import read_blobs
 
 DEPTHS = (1, 3, 10)
 
@@ -40,11 +39,9 @@ def check_out(
     """Some files of a commit, without history."""
     choices = (repositories / name.replace("/", "+") / "repo", repositories / name)
     place = next(path for path in choices if path.exists())
-    command = ["git", "-C", str(place), "archive", commit]
-    data = subprocess.run(command, capture_output=True, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        members = [one for one in archive.getmembers() if one.isfile() and choose(one.name)]
-        archive.extractall(folder, members, filter="data")
+    for path, blob in read_blobs(str(place), commit, choose).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(blob)
 
 
 def ask_project(folder: Path, home: Path, rows: list[dict[str, str]], *, deep: bool) -> list[int]:

@@ -1,11 +1,12 @@
 """Notes asked for in other words, through the real server.
 
-    python benchmarks/notes.py [--set benchmarks/data/notes.jsonl] [--docs] [--show N]
+    python benchmarks/notes.py [--set data/notes.jsonl] [--among FILE] [--docs] [--show N]
 
 Each line of the set is a note; 218 have a question that shares no word with its note, the others
-only distract. The notes are brought in by `sonde knowledge import`, or with `--docs` indexed as a
-project's documents. Asked twice: with the static model alone, as right after an import, and once
-the deep model has read everything. The questions were written before anything was fitted to them.
+only distract, as do the notes of another set (`--set data/notes_everyday.jsonl --among
+data/notes.jsonl`). The notes are brought in by `sonde knowledge import`, or with `--docs` indexed
+as a project's documents. Asked twice: with the static model alone, as right after an import, and
+once the deep model has read everything. The questions were written before anything was fitted.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     default = Path(__file__).parent / "data" / "notes.jsonl"
     parser.add_argument("--set", type=Path, default=default)
+    parser.add_argument("--among", type=Path)
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--show", type=int, default=0, metavar="N", help="list the N worst")
     args = parser.parse_args()
@@ -83,6 +85,8 @@ def main() -> None:
             folder, home = Path(place) / "notes", Path(place) / "home"
             folder.mkdir()
             asked = write_notes(args.set, folder)
+            if args.among:
+                write_notes(args.among, folder, "other")
             ranks = ask_all(asked, folder, home, embedding, docs=args.docs)
         shares = [sum(0 < rank <= depth for rank in ranks) / len(ranks) for depth in DEPTHS]
         line = "  ".join(f"hit@{d} {s:.3f}" for d, s in zip(DEPTHS, shares, strict=True))

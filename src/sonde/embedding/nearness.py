@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sonde.embedding.base import DEEP_NAME, Embedder
-from sonde.text.language_detection import guess_language
+from sonde.text.language_detection import OTHER_SCRIPTS, guess_language
 
 UNRELATED = (
     "The kettle boils in four minutes.", "Parse the header before reading the body.",
@@ -26,6 +26,7 @@ _SPREADS: dict[str, tuple[float, float]] = {
     DEEP_NAME: (0.497, 0.053),
 }
 """Mean and spread over `UNRELATED`: of the bundled models, and of those measured since."""
+_BUNDLED = frozenset(_SPREADS)
 
 
 def find_nearness(name: str, similarity: float) -> float | None:
@@ -42,6 +43,11 @@ def measure_nearness(model: Embedder, similarity: float) -> float:
         _SPREADS[model.name] = float(similar.mean()), float(similar.std()) or 1.0
     mean, spread = _SPREADS[model.name]
     return (similarity - mean) / spread
+
+
+def can_read(model: Embedder, question: str) -> bool:
+    """Whether a model knows the script of a question; the bundled ones know Latin letters."""
+    return model.name not in _BUNDLED or guess_language(question) not in OTHER_SCRIPTS
 
 
 def describe_language(model: Embedder | None, question: str) -> str:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from sonde.embedding.base import Embedder, Vectors
-from sonde.embedding.nearness import measure_nearness
+from sonde.embedding.nearness import can_read, measure_nearness
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing
 from sonde.knowledge.who_and_when import WhoAndWhen
@@ -230,7 +230,9 @@ class KnowledgeSearch:
         return [(piece, weigh(key)) for key, piece in found.items()]
 
     def _list_usable(self) -> list[Embedder]:
-        return self.models.list_all() if self.question.terms else []
+        """The models that can read the question; what one cannot read, it only disturbs."""
+        asked = self.question
+        return [one for one in self.models.list_all() if asked.terms and can_read(one, asked.text)]
 
     def _find_near(self, source: Source, model: Embedder, where: Conditions) -> list[Scored]:
         store = self.store

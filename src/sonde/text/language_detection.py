@@ -21,6 +21,8 @@ _SCRIPTS: Mapping[str, str] = {
 }
 """First word of a character's Unicode name -> the language mostly written so; kana, which only
 Japanese has, before the characters it shares with Chinese."""
+OTHER_SCRIPTS = frozenset(_SCRIPTS.values())
+"""Languages that are not written in Latin letters."""
 _COMMON: Mapping[str, frozenset[str]] = {
     "English": frozenset(
         "the of and to in is that for it with as was on are by this be at from or an what how when "

@@ -19,7 +19,7 @@ from sonde.stores.vectors import Ids
 from sonde.types import Scored
 
 POSTINGS = 60_000  # matches a query may touch before its commonest words are only used to score
-_MAX_SCORED = 200_000  # pieces scored for common words, shared among them: the newest ones
+_MAX_SCORED = 100_000  # pieces scored for common words, shared among them: the newest ones
 _MAX_COUNTED = 1_500_000
 """FTS5 counts the holders of a word in every query; beyond this, common words do not score."""
 _SCORED_TWICE = 2  # how much longer the ranking is in which leading words count twice
