@@ -33,13 +33,13 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from tests.loopback import running
+from tests.shared.lookups import SharedLookups
 from tests.shared.object_store import BUCKET, ObjectStore
 
 from sonde.projects.find import find_project
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.shared.index import SharedIndex
-from sonde.shared.lookups import SharedLookups
 from sonde.shared.push import PushReport, push_project
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.wiring import build_app

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.shared.conftest import Clone
+from tests.shared.lookups import SharedLookups
 
 from sonde.shared.index import SharedIndex
-from sonde.shared.lookups import SharedLookups
 from sonde.shared.tables import INDEXES
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import AllOf, AnyOf

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TextIO
 
 from sonde.cli.arguments import Arguments
@@ -162,7 +161,7 @@ def _search_stdin(session: Session, printer: Printer, expression: Expression, fo
         end = data.rfind(b"\n") + 1 if part and by_line else len(data)
         data, rest = data[:end], data[end:]
         lines = pick_lines(expression, data, form, lambda: None)
-        lines = [replace(line, number=line.number + number - 1) for line in lines]
+        lines = [line._replace(number=line.number + number - 1) for line in lines]
         if lines or not by_line:
             any_found |= printer.print_file(_STDIN, data, lines, expression)
             session.console.stdout.buffer.flush()
