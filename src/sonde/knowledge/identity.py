@@ -300,7 +300,7 @@ def are_same_text(one: Entry, two: Entry, text: str, other: str) -> bool:
     The one may show its title, author, date and page numbers, and the other not. Of the other words
     a fiftieth may differ: words that a line end cut, names of markup. No other number may.
     """
-    words, others = count_words(text), count_words(other)
+    words, others = tally_words(text), tally_words(other)
     head = _list_head_words(one) | _list_head_words(two)
     sides = [Counter({word: count for word, count in side.items() if word not in head})
              for side in (words - others, others - words)]  # fmt: skip
@@ -319,10 +319,10 @@ def _list_head_words(entry: Entry) -> set[str]:
             show_time(entry.created_at), entry.facts.get("front_matter")]  # fmt: skip
     pages = str(entry.facts.get("pages") or "")
     numbers = map(str, range(1, int(pages) + 1 if pages.isdigit() else 1))
-    return {*count_words(" ".join(map(str, said))), *numbers}
+    return {*tally_words(" ".join(map(str, said))), *numbers}
 
 
-def count_words(text: str) -> Counter[str]:
+def tally_words(text: str) -> Counter[str]:
     """The words of a text without addresses, marks of notes and lists, and lines of markup."""
     plain = unicodedata.normalize("NFKC", _MARKUP.sub(" ", text)).casefold()
     return Counter(_WORD.findall(plain))
