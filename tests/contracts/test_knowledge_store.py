@@ -101,6 +101,7 @@ def test_an_entry_comes_back_as_it_was_put(store, source):
     assert head.pieces == ()
     assert store.list_origin(source, "vault")["a/b.md"].hash == "abc"
     assert store.list_origin(source, "") == {}
+    assert store.list_marks(source, "vault") == {"a/b.md": (entry.id, "abc")}
 
 
 def replace_number(piece: Piece) -> Piece:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sonde.stores.knowledge.base import Entry, Source
-from sonde.text.formats import show_time
 
 KEY_MARK = "//"  # separates a file's path from the key of an entry inside it
 DERIVED = "~"  # starts a key that is no id
@@ -300,7 +299,7 @@ def are_same_text(one: Entry, two: Entry, text: str, other: str) -> bool:
     The one may show its title, author, date and page numbers, and the other not. Of the other words
     a fiftieth may differ: words that a line end cut, names of markup. No other number may.
     """
-    words, others = count_words(text), count_words(other)
+    words, others = tally_words(text), tally_words(other)
     head = _list_head_words(one) | _list_head_words(two)
     sides = [Counter({word: count for word, count in side.items() if word not in head})
              for side in (words - others, others - words)]  # fmt: skip
@@ -314,15 +313,16 @@ def are_same_text(one: Entry, two: Entry, text: str, other: str) -> bool:
 
 
 def _list_head_words(entry: Entry) -> set[str]:
-    """What a text may show of itself: title, author, dates, name of its file, page numbers."""
-    said = [entry.title, name_file(entry.path), entry.facts.get("author"), *entry.tags,
-            show_time(entry.created_at), entry.facts.get("front_matter")]  # fmt: skip
+    """What a text may show of itself: title, author, name of its file, page numbers."""
+    name = name_file(entry.path).rpartition("/")[2]
+    said = [entry.title, name, entry.facts.get("author"), *entry.tags,
+            entry.facts.get("front_matter")]  # fmt: skip
     pages = str(entry.facts.get("pages") or "")
-    numbers = map(str, range(1, int(pages) + 1 if pages.isdigit() else 1))
-    return {*count_words(" ".join(map(str, said))), *numbers}
+    words = {word for word in tally_words(" ".join(map(str, said))) if not word.isdigit()}
+    return words | set(map(str, range(1, int(pages) + 1 if pages.isdigit() else 1)))
 
 
-def count_words(text: str) -> Counter[str]:
+def tally_words(text: str) -> Counter[str]:
     """The words of a text without addresses, marks of notes and lists, and lines of markup."""
     plain = unicodedata.normalize("NFKC", _MARKUP.sub(" ", text)).casefold()
     return Counter(_WORD.findall(plain))

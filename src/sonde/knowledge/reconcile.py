@@ -218,14 +218,13 @@ class Reconciler:
         for path, mark in self.streamed.items():
             start = path + KEY_MARK
             for source in SOURCES:
-                stored = {place: entry for place, entry in
-                          self.store.list_origin(source, self.origin).items()
-                          if place.startswith(start)}  # fmt: skip
+                marks = self.store.list_marks(source, self.origin)
+                stored = {place: marks[place] for place in marks if place.startswith(start)}
                 buried = {at: text for at, text in self.store.list_buried(source).items()
                           if at[0] == self.origin and at[1].startswith(start)}  # fmt: skip
                 whole = mark._replace(entries=str(len(stored) + len(buried)))
-                stamps = {entry.id: (place, whole.with_text(entry.hash))
-                          for place, entry in stored.items()}  # fmt: skip
+                stamps = {id_: (place, whole.with_text(text))
+                          for place, (id_, text) in stored.items()}  # fmt: skip
                 self.store.restamp(source, stamps)
                 self.store.bury(source, {at: whole.with_text(text) for at, text in buried.items()})
 

@@ -10,7 +10,7 @@ from typing import cast
 
 from sonde.errors import EmptyQuery
 from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_messages
-from sonde.knowledge.identity import are_same_text, count_words, name_file
+from sonde.knowledge.identity import are_same_text, name_file, tally_words
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
 from sonde.knowledge.ranking import (
     AnyHit,
@@ -309,7 +309,7 @@ def _join_duplicates(store: KnowledgeStore, hits: Sequence[AnyHit]) -> list[AnyH
     kept: list[tuple[list[KnowledgeHit], frozenset[str]]] = []
     ranks = {hit.uri: rank for rank, hit in enumerate(hits)}
     for group in sorted(groups.values(), key=lambda group: ranks[group[0].uri]):
-        words = frozenset(count_words(openings[group[0].uri][0]))
+        words = frozenset(tally_words(openings[group[0].uri][0]))
         for other, others in kept:
             if len(words & others) >= 0.6 * min(len(words), len(others)) and any(
                 _are_formats(group[0], each)

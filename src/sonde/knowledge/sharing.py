@@ -186,6 +186,10 @@ class SharedKnowledge:
         """Of the user's own store."""
         return self._own.list_origin(source, origin)
 
+    def list_marks(self, source: Source, origin: str) -> Mapping[str, tuple[str, str]]:
+        """Of the user's own store."""
+        return self._own.list_marks(source, origin)
+
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
         """Of the user's own store."""
         self._own.bury(source, places)

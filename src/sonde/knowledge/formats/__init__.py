@@ -81,6 +81,7 @@ LOSSES: Mapping[str, str] = {
     "row over the limit": "split the table into smaller files",
 }
 """What may be left out of an entry, and what to do about it."""
+LOSS_OF = {"image": "picture", "audio": "recording", "video": "recording"}  # by media type
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,24 +193,6 @@ def _salvage_rows(file: File, text: str) -> Iterator[Mapping[str, Any]]:
             yield row
 
 
-def read_lines(file: File) -> list[Mapping[str, Any]]:
-    """The objects of a file of JSON lines. A line that cannot be read is left out and named."""
-    rows: list[Mapping[str, Any]] = []
-    for number, line in enumerate(file.text().split("\n"), 1):
-        try:
-            row = json.loads(line) if line.strip() else None
-        except (ValueError, RecursionError) as error:
-            file.skip_part(f"line {number}", str(error))
-            if len(file.left_out) > 2 * len(rows) + 10:
-                raise RefusedFormat("broken", f"line {number} is not JSON") from error
-            continue
-        if isinstance(row, dict):
-            rows.append(row)
-    if not rows:
-        raise RefusedFormat("broken" if file.left_out else "no_text", "no lines of JSON")
-    return rows
-
-
 Row = TypeVar("Row")
 
 
@@ -308,11 +291,8 @@ def _read_plain(text: str) -> dict[str, str | list[str]]:
             front[key] = [*([] if isinstance(front[key], str) else front[key]), line.strip()[2:]]
         elif ":" in line and not line.startswith((" ", "#")):
             key, _, value = (part.strip() for part in line.partition(":"))
-            front[key] = (
-                [item.strip() for item in value[1:-1].split(",")]
-                if value.startswith("[") and value.endswith("]")
-                else value.strip("\"'")
-            )
+            items = [item.strip() for item in value[1:-1].split(",")]
+            front[key] = items if value[:1] == "[" and value[-1] == "]" else value.strip("\"'")
     return front
 
 

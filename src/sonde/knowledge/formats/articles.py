@@ -122,6 +122,11 @@ def parse_html(file: File) -> list[Entry]:
     return [make_page(file, file.text(declared_charset(file.data)))]
 
 
+def is_mhtml(data: bytes) -> bool:
+    """Whether a message is a page that a browser saved."""
+    return b"snapshot-content-location" in data[:4096].lower()
+
+
 def parse_mhtml(file: File) -> list[Entry]:
     """A page that a browser saved as MHTML."""
     message = email.message_from_bytes(file.data)

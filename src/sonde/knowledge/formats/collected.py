@@ -32,7 +32,7 @@ from sonde.knowledge.retrieval import cut_fields
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
-NETSCAPE = b"netscape-bookmark-file"  # begins the bookmarks that browsers export
+_NETSCAPE = b"netscape-bookmark-file"  # begins the bookmarks that browsers export
 MAX_TITLE_CHARS = 200  # of an item without a name
 MAX_ROWS = 1_000_000  # of a table: what a parser's memory holds as text
 _BOOKMARK = re.compile(r"(?is)<(dt|/dl|dl|dd|h3|a)\b([^>]*)>([^<]*)")
@@ -49,6 +49,11 @@ def _make(file: File, kind: str, title: str, text: str, key: str, **known: Any) 
 
 def _digest(*parts: str) -> str:
     return DERIVED + hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def is_bookmarks(data: bytes) -> bool:
+    """Whether a page is the bookmarks of a browser."""
+    return _NETSCAPE in data[:200].lower()
 
 
 def parse_bookmarks(file: File) -> list[Entry]:

@@ -148,11 +148,8 @@ def parse_notebook(file: File) -> list[Entry]:
     authors = [
         str(each.get("name") or "") for each in known.get("authors") or [] if isinstance(each, dict)
     ]
-    return [
-        make_document(
-            file, "notebook", title, text, lost=lost, facts={"author": ", ".join(authors)}
-        )
-    ]
+    facts = {"author": ", ".join(authors)}
+    return [make_document(file, "notebook", title, text, lost=lost, facts=facts)]
 
 
 def _join_source(source: Any) -> str:
@@ -176,14 +173,8 @@ _COMMENT = re.compile(r"(?m)(?<!\\)%.*$\n?")
 _LATEX_HEADING = re.compile(
     r"\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\s*(?:\[[^\]]*\])?\s*\{"
 )
-_LEVELS = {
-    "part": 1,
-    "chapter": 1,
-    "section": 2,
-    "subsection": 3,
-    "subsubsection": 4,
-    "paragraph": 5,
-}
+_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4,
+           "paragraph": 5}  # fmt: skip
 _DROPPED = re.compile(
     r"\\(?:label|ref|eqref|pageref|bibliographystyle|bibliography|includegraphics|usepackage|documentclass|"
     r"vspace|hspace|input|include|pagestyle|thispagestyle|setlength|setcounter|newcommand|renewcommand|"
@@ -207,17 +198,9 @@ def parse_latex(file: File) -> list[Entry]:
     }
     _, begin, body = text.partition("\\begin{document}")
     body = (body if begin else text).partition("\\end{document}")[0]
-    facts = {"author": " ".join(said["author"].split())}
-    return [
-        make_document(
-            file,
-            "latex",
-            " ".join(said["title"].split()) or file.stem,
-            _write_latex(body),
-            facts=facts,
-            created_at=read_time(said["date"]),
-        )
-    ]
+    facts, when = {"author": " ".join(said["author"].split())}, read_time(said["date"])
+    text = _write_latex(body)
+    return [make_document(file, "latex", said["title"], text, facts=facts, created_at=when)]
 
 
 def _argument(text: str, command: str) -> str:
@@ -275,17 +258,10 @@ def parse_opml(file: File) -> list[Entry]:
         raise RefusedFormat("unknown", "not an outline")
     said = {each.tag: each.text or "" for each in root.iterfind("head/*")}
     lines = [line for each in root.iterfind("body/outline") for line in _write_outline(each, 0)]
+    facts = {"author": said.get("ownerName", "")}
     when = _read_mail_date(said.get("dateCreated", ""))
-    return [
-        make_document(
-            file,
-            "outline",
-            said.get("title") or file.stem,
-            "\n".join(lines),
-            facts={"author": said.get("ownerName", "")},
-            created_at=when,
-        )
-    ]
+    title, text = said.get("title", ""), "\n".join(lines)
+    return [make_document(file, "outline", title, text, facts=facts, created_at=when)]
 
 
 def _write_outline(node: Any, depth: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from sonde.knowledge.formats import (
     LEFT_OUT,
+    LOSS_OF,
     File,
     RefusedFormat,
     decode_bytes,
@@ -39,6 +40,9 @@ _DATED = re.compile(rb"\d{1,2}:\d{2}(?::\d{2})?\b.*\b(?:19|20)\d\d\b|\b(?:19|20)
 _QUOTED = re.compile(rb"(?m)^>(>*From )")
 _NEEDLESS = re.compile(r'"([\w ]+)"(?= <)')  # quotes around a name that needs none
 _HEAD_BYTES = 16_384  # of a message, to see whether it is one
+_ENCRYPTED = tuple(
+    f"application/{kind}" for kind in ("pkcs7-mime", "x-pkcs7-mime", "pgp-encrypted")
+)
 MAX_NESTED_MAILS = 5  # forwarded in forwarded ones
 MAX_ATTACHMENT_BYTES = 32 << 20  # larger ones are only named
 _STUB_CHARS = 200  # a plain part shorter than this, beside a page three times as long, is a stub
@@ -197,11 +201,7 @@ def _write_mail(
             if isinstance(inner, Message) and depth < MAX_NESTED_MAILS:
                 said = _write_mail(file, inner, lost, attached, depth + 1)
                 yield "Forwarded message:\n" + "\n\n".join(filter(None, said))
-        elif kind in (
-            "application/pkcs7-mime",
-            "application/x-pkcs7-mime",
-            "application/pgp-encrypted",
-        ):
+        elif kind in _ENCRYPTED:
             lost["encrypted part"] += 1
         elif text := _read_attachment(file, part, name, lost):
             yield f"Attachment {name}:\n{text}"
@@ -271,8 +271,8 @@ def _read_attachment(file: File, part: Message, name: str, lost: Counter[str]) -
         len(data) <= MAX_ATTACHMENT_BYTES
     ):
         return _read_body(part)
-    if kind in ("image", "audio", "video") or part.get_content_type().endswith("-signature"):
-        lost["picture" if kind == "image" else "recording"] += kind in ("image", "audio", "video")
+    if kind in LOSS_OF or part.get_content_type().endswith("-signature"):
+        lost[LOSS_OF.get(kind, "picture")] += kind in LOSS_OF
         return ""
     try:
         if len(data) > MAX_ATTACHMENT_BYTES:

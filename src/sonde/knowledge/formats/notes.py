@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from sonde.knowledge.formats import (
     LEFT_OUT,
+    LOSS_OF,
     File,
     RefusedFormat,
     list_said_tags,
@@ -53,12 +54,9 @@ def parse_note(file: File) -> list[Entry]:
     attached = [target for is_file, target in links if is_file]
     attached += [unquote(target) for target in _MARKDOWN_LINK.findall(prose)]
     linked = [target for is_file, target in links if not is_file]
-    facts = {
-        "front_matter": front,
-        "links": list(dict.fromkeys(linked)),
-        "attachments": list(dict.fromkeys(attached)),
-    }
-    facts = {name: fact for name, fact in facts.items() if fact}
+    said = {"front_matter": front, "links": linked, "attachments": attached}
+    facts = {name: list(dict.fromkeys(fact)) if isinstance(fact, list) else fact
+             for name, fact in said.items() if fact}  # fmt: skip
     inline = [tag for tag in _TAG.findall(prose) if any(map(str.isalpha, tag))]
     tags = tuple(list_said_tags({"tags": [*list_said_tags(front), *inline]}))
     title, times = _find_title(file, front, body), read_times(front, file)
@@ -119,19 +117,10 @@ def _make_enex(file: File, note: Any) -> Entry:
     for resource in note.iter("resource"):
         kind = (resource.findtext("mime") or "").partition("/")[0]
         names += filter(None, [resource.findtext("resource-attributes/file-name")])
-        lost[
-            "picture"
-            if kind == "image"
-            else "recording"
-            if kind in ("audio", "video")
-            else "attached file"
-        ] += 1
+        lost[LOSS_OF.get(kind, "attached file")] += 1
     text = "\n".join([read_html(written)[1], *(f"[{name}]" for name in names)])
-    facts = {
-        "author": note.findtext("note-attributes/author"),
-        "attachments": names,
-        LEFT_OUT: dict(lost),
-    }
+    author = note.findtext("note-attributes/author")
+    facts = {"author": author, "attachments": names, LEFT_OUT: dict(lost)}
     return make_entry(
         "notes", title, text, file, path=f"{DERIVED}{created or title}",
         url=note.findtext("note-attributes/source-url") or "",

@@ -62,19 +62,10 @@ def parse_pdf(file: File) -> list[Entry]:
     facts |= {"read_by_tesseract": f"{read} of {len(document)} pages"} if read else {}
     text = _join_lines("\n\n".join(_mark_headings(document, pages)))
     tags = tuple(filter(None, re.split(r"[,;]\s*", said.get("Keywords", ""))))
-    return [
-        make_document(
-            file,
-            "pdf",
-            said.get("Title", "") or file.stem,
-            text,
-            lost=lost,
-            facts=facts,
-            tags=tags,
-            created_at=_read_date(said.get("CreationDate", "")),
-            last_modified=_read_date(said.get("ModDate", "")),
-        )
-    ]
+    times = {"created_at": _read_date(said.get("CreationDate", "")),
+             "last_modified": _read_date(said.get("ModDate", ""))}  # fmt: skip
+    title = said.get("Title", "")
+    return [make_document(file, "pdf", title, text, lost=lost, facts=facts, tags=tags, **times)]
 
 
 def _write_links(page: Any, text_page: Any) -> str:
@@ -130,11 +121,8 @@ def _mark_headings(document: Any, pages: list[str]) -> list[str]:
         return marked
     for level, title, place in outline:
         at = place.get_index() if place else None
-        if (
-            at is None
-            or not 0 <= at < len(marked)
-            or not 0 < len(title.strip()) <= MAX_HEADING_CHARS
-        ):
+        is_line = 0 < len(title.strip()) <= MAX_HEADING_CHARS
+        if at is None or not (is_line and 0 <= at < len(marked)):
             continue
         words = r"\s+".join(map(re.escape, title.split()))
         found = re.search(
@@ -158,11 +146,8 @@ def _join_lines(text: str) -> str:
     def join(found: re.Match[str]) -> str:
         first, second = found[1], found[2]
         keeps = f"{first}-{second}".lower() in compounds or first.isdigit() or second[0].isupper()
-        return (
-            f"{first}-{second}\n"
-            if keeps and _SOFT.search(found[0]) is None
-            else f"{first}{second}\n"
-        )
+        hyphen = "-" if keeps and _SOFT.search(found[0]) is None else ""
+        return f"{first}{hyphen}{second}\n"
 
     text = _SOFT.sub("", _BREAK.sub(join, text))
     # old TeX fonts write an accent beside its letter

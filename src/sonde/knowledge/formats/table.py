@@ -59,21 +59,13 @@ _BY_SUFFIX: Mapping[str, Parser] = {
 }
 """What reads which ending. `find_parser` looks into files whose ending does not tell."""
 _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...] = (
-    (
-        ("html", "htm"),
-        lambda data: collected.NETSCAPE in data[:200].lower(),
-        collected.parse_bookmarks,
-    ),
+    (("html", "htm"), collected.is_bookmarks, collected.parse_bookmarks),
     (("html",), messengers.is_telegram_page, messengers.parse_telegram_page),
     (("png",), prompts.has_card, prompts.parse_png),
     (("doc",), lambda data: data.lstrip()[:5] == b"{\\rtf", rtf.parse_rtf),
     (("doc", "xls"), lambda data: b"<html" in data[:2048].lower(), articles.parse_html),
     (("doc",), lambda data: data.startswith(b"PK"), word.parse_docx),
-    (
-        ("mht", "mhtml", "eml"),
-        lambda data: b"snapshot-content-location" in data[:4096].lower(),
-        articles.parse_mhtml,
-    ),
+    (("mht", "mhtml", "eml"), articles.is_mhtml, articles.parse_mhtml),
     (("sqlite", "sqlite3", "db"), notes.is_apple_notes, notes.parse_apple_notes),
     (("",), lambda data: data.startswith(b"From "), mail.parse_mbox),
 )
@@ -99,12 +91,8 @@ _SHAPES: tuple[tuple[Callable[[File, Any], Iterator[Entry]], Callable[[Any, Any]
 
 def _is_telegram(row: Mapping[str, Any]) -> bool:
     chats, messages = row.get("chats"), row.get("messages")
-    first = (
-        [each for each in messages[:20] if isinstance(each, dict)]
-        if isinstance(messages, list)
-        else []
-    )
-    known = {name for each in first for name in each}
+    first = messages[:20] if isinstance(messages, list) else []
+    known = {name for each in first if isinstance(each, dict) for name in each}
     return isinstance(chats, dict) or ("role" not in known and bool({"from", "from_id"} & known))
 
 

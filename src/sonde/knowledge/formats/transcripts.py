@@ -15,7 +15,6 @@ from sonde.knowledge.formats import (
     RefusedFormat,
     load_json,
     make_chat,
-    read_lines,
     read_media_facts,
 )
 from sonde.stores.knowledge.base import Entry, Piece
@@ -116,9 +115,27 @@ def _milliseconds(value: Any) -> int | None:
         return None
 
 
+def _read_lines(file: File) -> list[Mapping[str, Any]]:
+    """The objects of a file of JSON lines. A line that cannot be read is left out and named."""
+    rows: list[Mapping[str, Any]] = []
+    for number, line in enumerate(file.text().split("\n"), 1):
+        try:
+            row = json.loads(line) if line.strip() else None
+        except (ValueError, RecursionError) as error:
+            file.skip_part(f"line {number}", str(error))
+            if len(file.left_out) > 2 * len(rows) + 10:
+                raise RefusedFormat("broken", f"line {number} is not JSON") from error
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    if not rows:
+        raise RefusedFormat("broken" if file.left_out else "no_text", "no lines of JSON")
+    return rows
+
+
 def parse_log(file: File) -> list[Entry]:
     """The conversation in a log."""
-    rows = read_lines(file)
+    rows = _read_lines(file)
     if str(rows[0].get("format", "")).startswith("sonde-knowledge-"):
         raise RefusedFormat("unknown", "an export of sonde: use `sonde knowledge restore`")
     if any("sessionId" in row and row.get("type") in ("user", "assistant") for row in rows[:50]):

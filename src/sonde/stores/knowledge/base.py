@@ -156,6 +156,9 @@ class KnowledgeStore(Protocol):
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
         """The heads of the entries imported from an origin, by path."""
 
+    def list_marks(self, source: Source, origin: str) -> Mapping[str, tuple[str, str]]:
+        """The ids and hashes alone of the entries imported from an origin, by path."""
+
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
         """Record that entries from these places were deleted, with the hashes they had."""
 

@@ -227,6 +227,12 @@ class EntryReader(ABC):
             heads = _select_heads(select, source, f"{condition} AND e.origin <> ''", *values)
         return {head.path: head for head in heads}
 
+    def list_marks(self, source: Source, origin: str) -> Mapping[str, tuple[str, str]]:
+        condition, values = self._compare("e.origin", origin)
+        query = f"SELECT e.path, e.id, e.hash FROM {source} AS e WHERE :e AND {condition}"
+        with self._reading(source) as select:
+            return {path: (id_, text) for path, id_, text in select(query, *values)}
+
     def list_buried(self, source: Source) -> Mapping[Place, str]:
         query = "SELECT origin, path, hash FROM buried AS e WHERE :e AND source = ? ORDER BY 1, 2"
         with self._reading(source) as select:
