@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching.modes import rank_hybrid
 from sonde.searching.search import (
-    EMBEDDING_BUDGET_S,
     DeepVectors,
     QueryVector,
     RecentVectors,
@@ -78,13 +76,12 @@ def rank(
 def ask(
     model: OnnxEmbedder,
     embed: Callable[[Sequence[str]], Vectors] | None = None,
-    budget_s: float = EMBEDDING_BUDGET_S,
 ) -> DeepVectors:
     vector = model.embed([QUESTION], "query")[0]
-    return DeepVectors(model.name, vector, is_complete=False, embed=embed, budget_s=budget_s)
+    return DeepVectors(model.name, vector, is_complete=False, embed=embed)
 
 
-def test_without_vectors_and_without_time_nothing_changes(
+def test_a_model_that_may_not_embed_changes_nothing(
     store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
 ) -> None:
     assert rank(store, static, ask(deep)) == rank(store, static, None)
@@ -100,9 +97,9 @@ def test_the_best_passages_are_compared_by_the_model_itself(
         texts.extend(given)
         return deep.embed(given, "passage")
 
-    after = rank(store, static, ask(deep, embed, budget_s=60.0))
+    after = rank(store, static, ask(deep, embed))
     compared = [text.split("\n", 1)[0] for text in texts]
-    assert 4 < len(compared) <= 12
+    assert len(compared) == 8
     assert set(compared) <= set(before)
     others = [path for path in before if path not in compared]
     assert [path for path in after if path in others] == others
@@ -115,13 +112,6 @@ def test_the_best_passages_are_compared_by_the_model_itself(
     ]
     assert moved
     assert all(near[ahead] > near[behind] for behind, ahead in moved)
-
-
-def test_when_time_is_up_the_answer_is_as_it_was(
-    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
-) -> None:
-    embed = partial(deep.embed, mode="passage")
-    assert rank(store, static, ask(deep, embed, budget_s=-1.0)) == rank(store, static, None)
 
 
 def test_a_model_that_fails_leaves_the_answer_as_it_was(

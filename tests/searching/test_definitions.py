@@ -90,7 +90,7 @@ def ask(
     question = read_question(QUESTION)
     probe = QueryVector(static.name, static.embed(question.asked, "query")[0])
     vector = deep.embed(question.asked, "query")[0]
-    seen = DeepVectors(deep.name, vector, is_complete, embed, budget_s=60.0)
+    seen = DeepVectors(deep.name, vector, is_complete, embed)
     return rank_hybrid(Search(store, Filter(), 9, probe, seen), question), texts
 
 
@@ -117,7 +117,7 @@ def test_where_vectors_are_missing_the_best_are_compared_while_the_caller_waits(
     store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
 ) -> None:
     _, texts = ask(store, static, deep, is_complete=False)
-    assert 4 < len(texts) <= 12
+    assert 4 < len(texts) <= 8
 
 
 def test_vectors_of_chunks_alone_do_not_stand_for_those_of_definitions(
@@ -126,7 +126,7 @@ def test_vectors_of_chunks_alone_do_not_stand_for_those_of_definitions(
     refine_vectors({"code": store}, deep, WriterLock(tmp_path), Work())
     assert list_places(store, deep) == {"shop.py": [], "words.py": []}
     _, texts = ask(store, static, deep, is_complete=True)
-    assert 4 < len(texts) <= 12
+    assert 4 < len(texts) <= 8
 
 
 def test_chunks_that_stay_the_same_keep_the_vectors_of_their_definitions(

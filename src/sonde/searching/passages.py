@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
@@ -28,8 +27,7 @@ question describes more often than among 48."""
 _HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
 _OF_EACH_FILE = 2  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
-_DEEPENED = 12  # passages that the deeper model compares while the caller waits: more gain nothing
-_AT_ONCE = 8  # of them, before it looks whether there is time for more
+_DEEPENED = 8  # passages that the deeper model compares while the caller waits: more gain little
 _DEEP_CHARS = 350  # of a passage that it reads, as of the stored vectors
 _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
 
@@ -45,28 +43,24 @@ def group_passages(search: Search, question: Question, files: Sequence[Candidate
 
 
 def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> None:
-    """Let the deeper model compare the best passages, as many as there is time for."""
+    """Let the deeper model compare the best passages, unless it compared every definition."""
     deep = search.deep
-    if deep is None or deep.embed is None:
+    if deep is None or deep.embed is None or not groups:
         return
     if any("own_deep" in one.features for group in groups for one in group.passages):
-        return  # every definition was compared
+        return
     ranked = [
         (group.score(share, at), one) for group in groups for at, one in enumerate(group.passages)
     ]
     best = [one for _, one in sorted(ranked, key=lambda pair: -pair[0])[:_DEEPENED]]
-    values: list[float] = []
-    ends = time.perf_counter() + deep.budget_s
     try:
-        while len(values) < len(best) and time.perf_counter() < ends:
-            some = best[len(values) : len(values) + _AT_ONCE]
-            values += (deep.embed([_write_short(one) for one in some]) @ deep.vector).tolist()
+        values = deep.embed([_write_short(one) for one in best]) @ deep.vector
     except EmbeddingFailed:
         return  # the answer stands without it
-    for one, value in zip(best, values, strict=False):
+    for one, value in zip(best, (values - values.min()).tolist(), strict=True):
         # above the least of them: none falls behind those that were not compared
-        one.features["own_deep"] = value - min(values)
-    for group in groups if values else ():
+        one.features["own_deep"] = value
+    for group in groups:
         for one in group.passages:
             one.weigh(PASSAGE_DEEP)
         group.passages.sort(key=_sort_key)

@@ -23,8 +23,6 @@ from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Filter, Kind, Scored
 
 K = TypeVar("K", int, tuple[int, int])
-EMBEDDING_BUDGET_S = 0.1
-"""How long passages may be embedded while the caller waits; longer would be felt."""
 _POOL = 100
 """Chunks taken from each retriever; on labelled repositories 60 already hold 99 % of targets."""
 _NEAREST_CHUNKS = 20
@@ -67,7 +65,6 @@ class DeepVectors:
     """Every chunk has its vector; otherwise some have, or none."""
     embed: Callable[[Sequence[str]], Vectors] | None = None
     """Embeds passages now; None when that would take too long."""
-    budget_s: float = EMBEDDING_BUDGET_S
 
 
 @dataclass(frozen=True, slots=True)
