@@ -100,15 +100,6 @@ class TestFiles:
         }
         assert store.files([]) == {}
 
-    def test_files_under_a_folder_or_of_one_name(self, store, make_file):
-        inside = ["lib/a.py", "lib/b/c.py", "lib/caf\udce9.py"]
-        others = ["lib", "lib.py", "lib-2/a.py", "lib0/a.py", "a/lib/a.py", "caf\udce9/a.py"]
-        store.replace([make_file(path, "x\n") for path in (*inside, *others)])
-        assert sorted(store.files(under="lib")) == sorted([*inside, "lib"])
-        assert sorted(store.files(under="lib/b")) == ["lib/b/c.py"]
-        assert list(store.files(under="caf\udce9")) == ["caf\udce9/a.py"]
-        assert store.files(under="gone") == {}
-
     def test_clearing_forgets_everything(self, store, make_file, unit):
         store.replace([make_file("a.py", "aaa\n")])
         embed_all(store, "m", lambda _: unit(1))

@@ -1,4 +1,4 @@
-"""Names of definitions, and who imports a file."""
+"""Names of definitions and files, and who imports a file."""
 
 
 def test_names_of_definitions_come_back_whatever_letters_they_have(store, make_file):
@@ -52,3 +52,13 @@ def test_files_are_found_by_the_beginning_of_a_name(store, make_file):
     assert store.paths_beginning("total_p", 10) == ["b.py"]
     assert store.paths_beginning("total", 1) == ["a.py"]
     assert store.paths_beginning("price", 10) == store.paths_beginning('"', 10) == []
+
+
+def test_files_under_a_folder_or_of_one_name(store, make_file):
+    inside = ["lib/a.py", "lib/b/c.py", "lib/caf\udce9.py"]
+    others = ["lib", "lib.py", "lib-2/a.py", "lib0/a.py", "a/lib/a.py", "caf\udce9/a.py"]
+    store.replace([make_file(path, "x\n") for path in (*inside, *others)])
+    assert sorted(store.files(under="lib")) == sorted([*inside, "lib"])
+    assert sorted(store.files(under="lib/b")) == ["lib/b/c.py"]
+    assert list(store.files(under="caf\udce9")) == ["caf\udce9/a.py"]
+    assert store.files(under="gone") == {}

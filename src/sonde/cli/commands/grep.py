@@ -15,7 +15,7 @@ from sonde.cli.grep.files import (
     Surroundings,
     choose_searched,
 )
-from sonde.cli.grep.printing import Form, Printer, count_left_out, count_lines, pick_lines
+from sonde.cli.grep.printing import Form, Printer, count_left_out, pick_lines
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest
@@ -66,7 +66,10 @@ def run_grep(session: Session) -> int:
         counts = form.mode == "count" and not (form.stats or args.limit or expression.breaks)
         for found, text in _read(chosen, expression if narrows else None, work):
             if counts:
-                count = count_lines(expression, text.data, form, work.check)
+                count = expression.count_lines(text.data, work.check)
+                if form.invert:
+                    count = text.data.count(b"\n") + (text.data[-1:] not in (b"", b"\n")) - count
+                count = count if form.most is None else min(count, form.most)
                 any_found |= printer.print_count(found.shown, count)
                 continue
             lines = pick_lines(expression, text.data, form, work.check)

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from sonde.cli.terminal import Screen, cut_line, escape_controls, prepare_line
-from sonde.searching.lines.grep import ByteLine, Expression
+from sonde.searching.lines.grep import ByteLine, Expression, invert_lines, keep_spans
 from sonde.types import Json
 
 Replacer = Callable[[bytes, tuple[int, int]], bytes]
@@ -89,48 +89,12 @@ def pick_lines(
     need_spans = form.mode in ("lines", "json", "matches") or expression.breaks or form.stats
     found = expression.find_lines(data, check, spans=need_spans and not form.invert)
     if form.invert:
-        found = _list_others(data, found)
+        found = invert_lines(data, found)
     if form.mode in ("with", "without") and not form.stats:
         return list(islice(found, 1))
     if form.most is not None and expression.breaks and not form.invert:
-        return _keep_spans(data, found, form.most)
+        return keep_spans(data, found, form.most)
     return list(islice(found, form.most))
-
-
-def count_lines(expression: Expression, data: bytes, form: Form, check: Callable[[], None]) -> int:
-    """How many lines `pick_lines` would pick, where each match lies in one line."""
-    count = expression.count_lines(data, check)
-    if form.invert:
-        lines = data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
-        count = lines - count
-    return count if form.most is None else min(count, form.most)
-
-
-def _list_others(data: bytes, found: Iterator[ByteLine]) -> Iterator[ByteLine]:
-    """The lines that do not match."""
-    number, at = 1, 0
-    for line in (*found, ByteLine(0, len(data), len(data), ())):
-        while at < line.start:
-            end = data.find(b"\n", at)
-            end = len(data) if end < 0 else end
-            yield ByteLine(number, at, end, ())
-            number, at = number + 1, end + 1
-        number += data.count(b"\n", at, line.end) + 1
-        at = line.end + 1
-
-
-def _keep_spans(data: bytes, found: Iterator[ByteLine], most: int) -> list[ByteLine]:
-    """The first matches, with the lines that they touch."""
-    kept = []
-    for block in found:
-        spans = block.spans[:most]
-        most -= len(spans)
-        last = block.start + spans[-1][1]
-        end = data.find(b"\n", last - (data[last - 1 : last] == b"\n"))
-        kept.append(ByteLine(block.number, block.start, len(data) if end < 0 else end, spans))
-        if not most:
-            break
-    return kept
 
 
 class Printer:

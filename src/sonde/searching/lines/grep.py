@@ -226,6 +226,33 @@ class Expression:
                 yield ByteLine(line.number, line.start, line.end, tuple(spans))
 
 
+def invert_lines(data: bytes, found: Iterator[ByteLine]) -> Iterator[ByteLine]:
+    """The lines that do not match."""
+    number, at = 1, 0
+    for line in (*found, ByteLine(0, len(data), len(data), ())):
+        while at < line.start:
+            end = data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            yield ByteLine(number, at, end, ())
+            number, at = number + 1, end + 1
+        number += data.count(b"\n", at, line.end) + 1
+        at = line.end + 1
+
+
+def keep_spans(data: bytes, found: Iterator[ByteLine], most: int) -> list[ByteLine]:
+    """The first matches, with the lines that they touch."""
+    kept = []
+    for block in found:
+        spans = block.spans[:most]
+        most -= len(spans)
+        last = block.start + spans[-1][1]
+        end = data.find(b"\n", last - (data[last - 1 : last] == b"\n"))
+        kept.append(ByteLine(block.number, block.start, len(data) if end < 0 else end, spans))
+        if not most:
+            break
+    return kept
+
+
 @lru_cache(maxsize=_KEPT_EXPRESSIONS)
 def compile_pattern(
     *patterns: str,

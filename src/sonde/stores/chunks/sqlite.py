@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
 from pathlib import Path
@@ -77,10 +77,8 @@ class ChunkIndex:
 
     def counts(self) -> StoreCounts:
         with self._database.read() as connection:
-            generation, chunks = (
-                read_state(connection, "generation"),
-                read_state(connection, "chunks"),
-            )
+            generation = read_state(connection, "generation")
+            chunks = read_state(connection, "chunks")
             if self._files[0] != generation:  # counting looks at every file
                 self._files = generation, read_number(connection, "SELECT count(*) FROM files")
             files = self._files[1]
@@ -91,13 +89,10 @@ class ChunkIndex:
         self, paths: Collection[str] | None = None, *, under: str = ""
     ) -> Mapping[str, FileState]:
         with self._database.read() as connection:
-            rows: Iterable[Any]
-            if paths is not None:
-                rows = tables.select_among(connection, _STATE, paths)
-            elif under:
+            if paths is None:
                 rows = tables.select_under(connection, _STATE, under)
             else:
-                rows = connection.execute(f"SELECT {_STATE} FROM files AS f")  # noqa: S608
+                rows = tables.select_among(connection, _STATE, paths)
             return {(path := read_stored_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
     def replace(self, files: Sequence[ParsedFile]) -> None:

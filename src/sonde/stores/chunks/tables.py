@@ -134,7 +134,11 @@ def select_among(
 def select_under(
     connection: apsw.Connection, columns: str, folder: str
 ) -> Iterator[tuple[Any, ...]]:
-    """Columns of the stored files (`f`) in a folder, or of the file of this name."""
+    """Columns of the stored files (`f`) in a folder, or of the file of this name; without a name,
+    of all files."""
+    if not folder:
+        yield from connection.execute(f"SELECT {columns} FROM files AS f")  # noqa: S608
+        return
     query = f"SELECT {columns} FROM files AS f WHERE f.path = ? OR f.path > ? AND f.path < ?"  # noqa: S608
     ends = folder, f"{folder}/", f"{folder}0"  # the character after the slash
     # paths that are not valid Unicode are stored as bytes, which come after all text
