@@ -25,12 +25,7 @@ from sonde.projects.literal import EXACT, OWN_HITS, LiteralHits, LiteralSearch, 
 from sonde.projects.project import Project, Workspace
 from sonde.projects.searches.history import rank_commits
 from sonde.projects.unindexed import NO_INDEX, index_best_files
-from sonde.projects.update import (
-    AS_WATCHED,
-    refresh,
-    reindex_stale_files,
-    repairing_corruption,
-)
+from sonde.projects.update import AS_WATCHED, refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work

@@ -13,12 +13,7 @@ from sonde.everything import EVERYWHERE, KINDS
 from sonde.projects.find import ALL, find_project, list_project_names
 from sonde.projects.index import list_paths
 from sonde.runtime.work import Work
-from sonde.searching.query_language import (
-    Field,
-    QueryCondition,
-    complete_query,
-    parse_query,
-)
+from sonde.searching.query_language import Field, QueryCondition, complete_query, parse_query
 from sonde.text.highlight import Finder, find_query_words
 from sonde.text.languages import NAMES
 from sonde.tools.code import search_history
@@ -27,22 +22,8 @@ from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.types import HitRow, Json
 from sonde.web.pages.home import show_home
-from sonde.web.pages.html import (
-    Markup,
-    frame,
-    link_to,
-    show_error,
-    show_icon,
-    show_note,
-    tag,
-)
-from sonde.web.results.groups import (
-    FileGroup,
-    Mode,
-    ResultPage,
-    SearchForm,
-    show_results,
-)
+from sonde.web.pages.html import Markup, frame, link_to, show_error, show_icon, show_note, tag
+from sonde.web.results.groups import FileGroup, Mode, ResultPage, SearchForm, show_results
 from sonde.web.results.matches import find_hits, find_paths, find_similar
 
 _PAGE_SIZE = 20  # entries of a page
