@@ -8,7 +8,7 @@ import re
 import zipfile
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sonde.knowledge.formats import LEFT_OUT, File, RefusedFormat
@@ -31,6 +31,7 @@ def read(name: str, data: bytes) -> tuple[list[Entry], list[Skipped]]:
 @pytest.mark.parametrize("kind", [kind for kind in CONTAINERS if kind not in IN_ONE_PIECE])
 @settings(max_examples=30, deadline=None)
 @given(at=st.integers(0, 4), junk=st.lists(st.sampled_from(JUNK), min_size=1, max_size=4))
+@example(at=0, junk=[b"]]>", b"\xff\xfe", b"\xff\xfe", b"<&"])  # taken for EBCDIC
 def test_a_damaged_entry_costs_no_other(kind, at, junk):
     write, name = CONTAINERS[kind]
     data = write([Item(number, "first") for number in range(5)])

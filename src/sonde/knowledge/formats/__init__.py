@@ -38,6 +38,7 @@ _KIND = re.compile(r"[\w .+/-]{1,40}")
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 MAX_FRONT_MATTER_CHARS = 1 << 16  # longer stays text: YAML is slow to parse
 MAX_NESTING = 200  # of YAML; the parser would run out of stack
+Row = TypeVar("Row")
 _NESTING = re.compile(r"[\[\]{}]")
 _DASHES = re.compile(r"(?:[-?:][ \t]+){200}")
 SAMPLE_BYTES = 1 << 16  # of a file, to guess its encoding by
@@ -161,7 +162,9 @@ def _guess_encoding(data: bytes) -> str | None:
     except ImportError:
         return None
     best = from_bytes(found, cp_exclusion=["utf_16", "utf_32", "utf_7"]).best()
-    return data.decode(best.encoding, "replace") if best else None
+    # one that spells ASCII otherwise, as EBCDIC does, is no guess for our formats
+    fits = best and b'aZ{"<'.decode(best.encoding, "replace") == 'aZ{"<'
+    return data.decode(best.encoding, "replace") if best and fits else None
 
 
 def load_json(file: File) -> Any:
@@ -193,9 +196,6 @@ def _salvage_rows(file: File, text: str) -> Iterator[Mapping[str, Any]]:
             yield row
 
 
-Row = TypeVar("Row")
-
-
 def make_each(
     file: File, kind: str, rows: Iterable[Row], make: Callable[[Row], Iterable[Entry]]
 ) -> list[Entry]:
@@ -211,10 +211,9 @@ def make_each(
             raise
         except Exception as error:  # noqa: BLE001 - of this row, not of the others
             file.skip_part(f"{kind} {number}", f"{type(error).__name__}: {error}")
-    if not made:
-        reason = "broken" if file.left_out else "no_text"
-        raise RefusedFormat(reason, f"no {kind} with text that can be read")
-    return made
+    if made:
+        return made
+    raise RefusedFormat("broken" if file.left_out else "no_text", f"no {kind} that can be read")
 
 
 def split_front(text: str) -> tuple[dict[str, Any], str]:
@@ -230,9 +229,9 @@ def split_front(text: str) -> tuple[dict[str, Any], str]:
         front = load_yaml(found[1] or "")
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}, text
-    if not isinstance(front, dict):
-        return {}, text
-    return front_matter_to_json(front), text[found.end() :]
+    if isinstance(front, dict):
+        return front_matter_to_json(front), text[found.end() :]
+    return {}, text
 
 
 def read_times(said: Mapping[str, Any], file: File) -> dict[str, int]:
