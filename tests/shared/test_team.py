@@ -135,7 +135,8 @@ def test_answers_name_projects_by_repository_and_branch_and_show_no_path(
     for verb, given in [*((by_name[name], given) for name, given in calls), *drawn]:
         text, _ = anna.call(verb, given)
         assert str(tmp_path) not in text, (verb[0], given, text)
-    everywhere = anna.use("regex_search", pattern="def ", project="all")["results"]["matches"]
+    options = {"project": "all", "page_size": 100, "max_tokens": 20_000}  # every match of both
+    everywhere = anna.use("regex_search", pattern="def ", **options)["results"]["matches"]
     assert {row["file"]["project"] for row in everywhere} == {"shop@main", f"{MARK}-vault@main"}
     assert {row["projectPath"] for row in anna.use("list_projects")["projects"]} == {
         "shop@main", f"{MARK}-vault@main",

@@ -248,8 +248,9 @@ class Mirrors:
 
     def close(self) -> None:
         """Stop looking; the cache may be used by another server from now on."""
-        self._closed.set()
-        os.close(self._lock)
+        if not self._closed.is_set():
+            self._closed.set()
+            os.close(self._lock)
 
     def evict(self) -> None:
         """Remove commits that are superseded, then the least recently used, unless in use."""
