@@ -149,9 +149,19 @@ def add_triggers(database: Path) -> None:
             connection.execute(f"CREATE TRIGGER t_{event} BEFORE {event} ON files BEGIN {body}")
 
 
+def disguise_triggers(database: Path) -> None:
+    """Triggers that are called like tables of SQLite's own."""
+    add_triggers(database)
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.pragma("writable_schema", "ON")
+        named = "UPDATE sqlite_schema SET name = 'sqlite_stat_' || name, "
+        sql = "sql = replace(sql, 'TRIGGER t_', 'TRIGGER sqlite_stat_t_') WHERE type = 'trigger'"
+        connection.execute(named + sql)
+
+
 @pytest.mark.parametrize(
     "damage",
-    [damage_nothing, replace_by_noise, drop_tables, add_triggers],
+    [damage_nothing, replace_by_noise, drop_tables, add_triggers, disguise_triggers],
     ids=lambda f: f.__name__,
 )
 def test_a_hostile_database_costs_a_note(
