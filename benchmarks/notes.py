@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,15 @@ def ask_all(
                 "knowledge_search", {"query": question, "limit": 10, "dedupe": False}
             )
 
-        until = time.monotonic() + WAIT_S
-        while "deep model has read" in ask("ready").get("note", "") and time.monotonic() < until:
-            time.sleep(1)
+        wait_for_vectors(lambda: ask("ready"))
         return [find_rank(ask(question)["results"], name) for question, name in questions]
+
+
+def wait_for_vectors(ask: Callable[[], dict[str, Any]]) -> None:
+    """Ask until answers no longer say that the deep model is still reading."""
+    until = time.monotonic() + WAIT_S
+    while "deep model has read" in ask().get("note", "") and time.monotonic() < until:
+        time.sleep(1)
 
 
 def main() -> None:

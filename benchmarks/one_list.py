@@ -18,14 +18,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from client import Client
 from docs_search import check_out, is_document
-from notes import WAIT_S, write_notes
+from notes import wait_for_vectors, write_notes
 
 DATA = Path(__file__).parent / "data"
 Asked = tuple[str, str, tuple[str, ...]]
@@ -88,9 +87,7 @@ def ask_project(folder: Path, env: dict[str, str], asked: list[Asked]) -> list[t
             wanted = {"query": question, "limit": 3, "sources": sources, "dedupe": False}
             return client.call("search", wanted)
 
-        until = time.monotonic() + WAIT_S
-        while "deep model has read" in ask("x", []).get("note", "") and time.monotonic() < until:
-            time.sleep(1)
+        wait_for_vectors(lambda: ask("x", []))
         return [
             tuple(is_first(ask(question, where)["results"], answers) for where in ([source], []))
             for source, question, answers in asked
