@@ -173,7 +173,7 @@ class Disk:
         open_tree: Callable[[str], TreeStore],
         *,
         clock_ms: Callable[[], int] = now_ms,
-        scan_limits: ScanLimits = ScanLimits(),  # noqa: B008 - frozen
+        scan_limits: ScanLimits = ScanLimits(),
     ) -> None:
         self.folder = folder
         self.workspace = workspace
