@@ -1,15 +1,14 @@
 """Which files lead for a fixed set of questions; a ranking that moves shows as a readable diff.
 
 The golden file lists, for each question on the project in `shop/`, the first five files with the
-lines shown, right ones marked. To accept new rankings run `python tests/quality/test_rankings.py`
-and read the diff like any other change. Our own source is asked as well; it changes every day, so
+lines shown, right ones marked. To accept new rankings run this test with SONDE_WRITE_GOLDEN=1 and
+read the diff like any other change. Our own source is asked as well; it changes every day, so
 there only the right files count.
 """
 
 import difflib
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -112,7 +111,10 @@ def _words_and_static_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rankings_are_as_recorded(tmp_path: Path) -> None:
-    recorded, now = GOLDEN.read_text(), render_shop(tmp_path)
+    now = render_shop(tmp_path)
+    if os.environ.get("SONDE_WRITE_GOLDEN") == "1":
+        GOLDEN.write_text(now)
+    recorded = GOLDEN.read_text()
     if now != recorded:
         diff = difflib.unified_diff(
             recorded.splitlines(), now.splitlines(), "recorded", "now", lineterm="", n=SHOWN
@@ -140,9 +142,3 @@ def test_questions_on_our_own_source_lead_to_the_right_file(tmp_path: Path) -> N
         }
     shown = "\n".join(f"{query}: {places}" for query, places in missed.items())
     assert len(OWN) - len(missed) >= OWN_LEADING * len(OWN), shown
-
-
-if __name__ == "__main__":
-    os.environ["SONDE_EMBEDDING"] = "static"
-    with tempfile.TemporaryDirectory() as made:
-        GOLDEN.write_text(render_shop(Path(made)))

@@ -27,6 +27,14 @@ FILES = {
         "/// Sends a request and waits.\n#[inline]\n"
         "pub fn send_request(url: &str) -> u8 {\n    1\n}\n"
     ),
+    "shop/Money.java": (
+        "class Money {\n"
+        "    long round(long cents) {\n        return cents / 100;\n    }\n\n"
+        "    long round(double cents) {\n        return (long) cents / 100;\n    }\n\n"
+        "    void print() {\n        out.print(this);\n    }\n\n"
+        "    long round(String cents) {\n        return parse(cents) / 100;\n    }\n"
+        "}\n"
+    ),
     "tests/test_cart.py": "def add_item():\n    pass\n\n\ndef test_total():\n    assert True\n",
 }
 
@@ -123,3 +131,11 @@ def test_a_question_about_what_is_done_leads_to_the_function_that_does_it(
     assert first(opened, question).symbol == "Cart.add_item"
     assert read_question(question).is_action
     assert not read_question("item list of a shopping cart").is_action
+
+
+@pytest.mark.parametrize("query", ["Money.round", "rounds the cents of some money"])
+def test_overloads_that_stand_together_are_one_hit(opened: sonde.Sonde, query: str) -> None:
+    found = [hit for hit in opened.search(query) if hit.symbol == "Money.round"]
+    assert sorted((hit.start_line, hit.end_line) for hit in found) == [(2, 8), (14, 16)]
+    texts = {hit.start_line: hit.text.rstrip("\n") for hit in found}
+    assert texts[2] == lines_of("shop/Money.java", 2, 8)

@@ -25,6 +25,7 @@ FEATURES: Mapping[str, str] = {
     "dense_mean": "mean standard score by meaning over its retrieved chunks",
     "dense_many": "how many of the twenty nearest chunks are its own",
     "deep_rel": "as dense_rel, by the deeper model; the only one of the three while it is at work",
+    "deep_unnamed": "the same, as far as no candidate's path says the question's words",
     "deep_mean": "as dense_mean, by the deeper model",
     "deep_many": "as dense_many, by the deeper model",
     "stem_f1": "query words against words of the file's name",
@@ -89,8 +90,10 @@ def measure_files(question: Question, files: Sequence[Candidate]) -> list[dict[s
     lexical, dense, deep = (_spread_over(files, kind) for kind in ("lexical", "dense", "deep"))
     rows = [_measure(question, file, lexical, dense) for file in files]
     if any(file.scores["deep"] for file in files):
+        unnamed = (1.0 - max(row["path_recall"] for row in rows)) ** 2
         for row, file in zip(rows, files, strict=True):
             row["deep_rel"], row["deep_mean"] = _compare_meaning(file.scores["deep"], deep)
+            row["deep_unnamed"] = unnamed * row["deep_rel"]
             row["deep_many"] = math.log1p(file.deep_near)
     best_stem = max((row["stem_f1"] for row in rows), default=0.0)
     numbers = [_VERSION.search(file.state.path) for file in files]

@@ -78,6 +78,9 @@ class Passage:
     """Names of the definitions inside it, if it is a type."""
     own_lines: int = 0
     """Lines before its first member; 0 where there is none."""
+    first_place: int = 0
+    last_place: int = 0
+    """In the file; those of overloads that stand together are consecutive, of all others not."""
     text: str = ""
     """All of it; of a large one that has members, what stands before the first."""
     code: str = ""
@@ -124,6 +127,18 @@ class Passage:
         mine, others = self._shown_end(), other._shown_end()
         return self.start_line <= others and other.start_line <= mine
 
+    def is_beside(self, other: Passage) -> bool:
+        """Whether both are overloads that stand together, and are short enough to show at once."""
+        apart = self.first_place - other.last_place, other.first_place - self.last_place
+        return max(apart) == 1 and len(self.text) + len(other.text) <= _WHOLE_CHARS
+
+    def join(self, other: Passage) -> None:
+        """Take in an overload beside it; the text has to be read again."""
+        first, second = sorted((self, other), key=_START_LINE)
+        self.chunks = tuple(dict.fromkeys([*first.chunks, *second.chunks]))
+        self.start_line, self.end_line = first.start_line, second.end_line
+        self.first_place, self.last_place = first.first_place, second.last_place
+
     def _shown_end(self) -> int:
         return self.start_line + self.text.count("\n")
 
@@ -168,22 +183,38 @@ def list_passages(
     outside = set(hot)
     symbols = sorted(symbols, key=_START_LINE)
     found: list[Passage] = []
-    for place, symbol in enumerate(symbols):
+    before, high, place = None, 0, 0
+    for at, symbol in enumerate(symbols):
         start, end = symbol.start_line, symbol.end_line
-        low, high = bisect_left(lasts, start), bisect_right(firsts, end)
+        low, reached = bisect_left(lasts, start), high
+        high = bisect_right(firsts, end)
+        place += 1 if _is_overload(symbol, before) and low <= reached else 2
+        before = symbol
         near = bisect_left(hot, low)
         is_hot = near < len(hot) and hot[near] < high
         if is_hot:
             outside.difference_update(hot[near : bisect_left(hot, high)])
         if is_hot or may_match(symbol.name):
-            one = Passage(file, symbol, start, end, keys[low:high])
+            one = Passage(
+                file, symbol, start, end, keys[low:high], first_place=place, last_place=place
+            )
             if symbol.kind == "type":
-                _attach_members(one, symbols[place + 1 : place + 1 + _MOST_MEMBERS])
+                _attach_members(one, symbols[at + 1 : at + 1 + _MOST_MEMBERS])
             found.append(one)
     for at in sorted(outside):
         key, first, last = chunks[at]
         found.append(Passage(file, None, first, last, (key,)))
     return found
+
+
+def _is_overload(symbol: Symbol, before: Symbol | None) -> bool:
+    """Whether a function follows another of its name."""
+    return (
+        before is not None
+        and symbol.kind == before.kind == "function"
+        and symbol.name == before.name
+        and symbol.start_line > before.end_line
+    )
 
 
 def _attach_members(one: Passage, following: Sequence[Symbol]) -> None:

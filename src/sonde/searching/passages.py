@@ -33,11 +33,17 @@ _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said
 
 
 def group_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Group]:
-    """The best files, each with the passages that do not overlap, best first."""
+    """The best files, each with the passages that do not overlap, best first.
+
+    Overloads that stand together are one passage: what is said of one is meant of all.
+    """
     groups: dict[str, list[Passage]] = {}
     for one in gather_passages(search, question, files):
         group = groups.setdefault(one.file.state.path, [])
-        if one.text and not any(one.meets(other) for other in group):
+        if beside := next((other for other in group if one.is_beside(other)), None):
+            beside.join(one)
+            _read_texts(search, [beside])
+        elif one.text and not any(one.meets(other) for other in group):
             group.append(one)
     return [Group(group[0].file, group) for group in groups.values() if group]
 

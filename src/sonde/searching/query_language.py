@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Literal, get_args
 
 from sonde.ranking.features import TEST_PATH
+from sonde.searching.lines.pattern import is_pattern
 from sonde.text.globs import compile_glob, compose
 from sonde.text.languages import find_language, language_of
 from sonde.types import Kind
@@ -51,7 +52,7 @@ _TOKEN = re.compile(
     r"|\S+"
 )
 _ASKING = frozenset("how what where why which who when does do can should is are the a an".split())
-_SPECIAL = re.compile(r"[\\\[(*+?^$|.{]")
+SPECIAL = re.compile(r"[\\\[(*+?^$|.{]")
 _GLOB = frozenset("*?[{")
 _LANGUAGE = re.compile(r"[\w+#./-]{1,40}")
 _SYMBOL = re.compile(r"[\w.$:#~!?-]{1,200}")
@@ -179,8 +180,9 @@ def _read_unnamed(token: re.Match[str]) -> QueryCondition | None:
     negated = bool(token["not"])
     if token["text"]:
         return QueryCondition("text", _unquote(token["text"]), negated)
-    if token["regex"] and _SPECIAL.search(token["regex"]):
-        return QueryCondition("regex", token["regex"][1:-1], negated)
+    pattern = (token["regex"] or "")[1:-1]
+    if SPECIAL.search(pattern) and is_pattern(pattern):
+        return QueryCondition("regex", pattern, negated)
     if negated and token["word"] and len(token["word"]) >= _LEAST_WORD:
         return QueryCondition("word", token["word"], negated)
     return None

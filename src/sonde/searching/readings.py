@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from sonde.errors import InvalidPattern
 from sonde.ranking.question import QUOTED_FRAME, STOP_WORDS
-from sonde.searching.lines.pattern import parse_pattern
+from sonde.searching.lines.pattern import is_pattern
+from sonde.searching.query_language import SPECIAL
 from sonde.text.languages import UNKNOWN, language_of
 
 _LONGEST = 1_000  # characters of a query that is read here; what is longer is a report or a file
@@ -138,20 +138,21 @@ _SLASHED = re.compile(r"/((?:[^/\\\n]|\\.)+)/")
 
 
 def _read_regex(text: str) -> Reading | None:
-    if (slashed := _SLASHED.fullmatch(text)) and re.search(r"[\\\[(*+?^$|.{]", slashed[1]):
-        return Reading("regex", slashed[1], is_certain=True)
-    if "\n" in text or len(text) > _LONGEST_PATTERN or not _REGEX.search(text):
-        return None
-    # code that holds an expression as a string is code, a sentence about one is a question
-    if not _REGEX.search(_STRING.sub("", text)) or _LAMBDA.search(text):
-        return None
-    if not _PROSE.isdisjoint(text.lower().split()):
-        return None
-    try:
-        parse_pattern(text)
-    except InvalidPattern:
-        return None
-    return Reading("regex", text, is_certain=True)
+    slashed = _SLASHED.fullmatch(text)
+    pattern = slashed[1] if slashed else text
+    is_meant = SPECIAL.search(pattern) if slashed else _looks_like_pattern(text)
+    return Reading("regex", pattern, is_certain=True) if is_meant and is_pattern(pattern) else None
+
+
+def _looks_like_pattern(text: str) -> bool:
+    """Code that holds an expression as a string is code, a sentence about one is a question."""
+    return (
+        "\n" not in text
+        and len(text) <= _LONGEST_PATTERN
+        and _REGEX.search(_STRING.sub("", text)) is not None
+        and not _LAMBDA.search(text)
+        and _PROSE.isdisjoint(text.lower().split())
+    )
 
 
 # --- texts ---

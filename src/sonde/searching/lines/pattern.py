@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sonde.errors import InvalidPattern
 from sonde.searching.lines import syntax
 
 MOST_REPEATS = 1_000  # RE2's own limit for a counted repetition
@@ -33,6 +34,15 @@ def parse_pattern(
     """The tree of a pattern; `InvalidPattern` names what is wrong and its position."""
     flags = syntax.Flags(i=ignore_case, s=dot_all)
     return _Parser(pattern, flags, multiline=multiline).parse()
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text can be parsed as a pattern."""
+    try:
+        parse_pattern(text)
+    except InvalidPattern:
+        return False
+    return True
 
 
 def spell_literal(
