@@ -1,11 +1,11 @@
 """What an import costs by format and size: entries, CPU seconds, peak memory of all its processes.
 
-    python benchmarks/import_scale.py --texts FOLDER... [--mb 1 10 100] [--only mbox pdf]
+    python benchmarks/import_scale.py --texts FOLDER... [--mb 1 10] [--file-mb 100] [--only mbox]
 
-Each file holds so many MB of real text, in chapters of about 20 kB. DOCX, ODT, EPUB and XLSX are
-written here with what a reader of them needs, PDF by pdfium, XLS by `xlwt` if it is installed. Each
-is imported by `sonde knowledge import` into an empty library, without the background process, with
-vectors of the static model.
+Each file holds so many MB of real text in chapters of about 20 kB, or has so many MB itself. DOCX,
+ODT, EPUB and XLSX are written here with what a reader of them needs, PDF by pdfium, XLS by `xlwt`
+if it is installed. Each is imported by `sonde knowledge import` into an empty library, without the
+background process, with vectors of the static model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from children import folder_mb, run_child
 
@@ -312,12 +312,68 @@ def write_markdown(path: Path, chapters: Chapters) -> None:
         (path / f"note {number}.md").write_text(f"# Chapter {number}\n\n{each}", "utf-8")
 
 
+def write_opml(path: Path, chapters: Chapters) -> None:
+    """An outline with an item for each chapter, and one below it for each line."""
+    with path.open("w", encoding="utf-8") as target:
+        target.write("<opml version='2.0'><head><title>Texts</title></head><body>")
+        for number, each in enumerate(chapters, 1):
+            lines = "".join(f"<outline text={quoteattr(line)}/>" for line in _messages(each))
+            target.write(f"<outline text='Chapter {number}'>{lines}</outline>\n")
+        target.write("</body></opml>")
+
+
+def write_bookmarks(path: Path, chapters: Chapters) -> None:
+    """A folder for each chapter, a bookmark for each line, with an icon as browsers write it."""
+    icon = "data:image/png;base64," + "QUJD" * 400
+    with path.open("w", encoding="utf-8") as target:
+        target.write("<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n")
+        for number, each in enumerate(chapters, 1):
+            target.write(f"<DT><H3>Chapter {number}</H3>\n<DL><p>\n")
+            for at, line in enumerate(_messages(each)):
+                url = f"https://example.org/{number}/{at}"
+                given = f'HREF="{url}" ADD_DATE="1700000000" ICON="{icon}"'
+                target.write(f"<DT><A {given}>{escape(line)}</A>\n")
+            target.write("</DL><p>\n")
+        target.write("</DL><p>\n")
+
+
+def _notes(chapters: Chapters) -> Iterator[str]:
+    for each in chapters:
+        for at in range(0, len(each), 1000):
+            part = each[at : at + 1000].replace("\\", "\\\\")
+            yield part.replace("\n", "\\n")
+
+
+def write_ics(path: Path, chapters: Chapters) -> None:
+    """Events with a description of a thousand characters."""
+    with path.open("w", encoding="utf-8") as target:
+        target.write("BEGIN:VCALENDAR\nVERSION:2.0\n")
+        for number, text in enumerate(_notes(chapters)):
+            target.write(
+                f"BEGIN:VEVENT\nUID:{number}@x\nSUMMARY:Event {number}\nDESCRIPTION:{text}\n"
+                "DTSTART:20240101T100000Z\nEND:VEVENT\n"
+            )
+        target.write("END:VCALENDAR\n")
+
+
+def write_vcf(path: Path, chapters: Chapters) -> None:
+    """Contacts with a note of a thousand characters."""
+    with path.open("w", encoding="utf-8") as target:
+        for number, text in enumerate(_notes(chapters)):
+            target.write(
+                f"BEGIN:VCARD\nVERSION:3.0\nUID:{number}@x\nFN:Person {number}\n"
+                f"EMAIL:p{number}@example.org\nNOTE:{text}\nEND:VCARD\n"
+            )
+
+
 WRITERS: Mapping[str, Callable[[Path, Chapters], None]] = {
     "texts.mbox": write_mbox, "texts.pdf": write_pdf, "texts.docx": write_docx,
     "texts.odt": write_odt, "texts.epub": write_epub, "texts.html": write_html,
     "texts.csv": write_csv, "texts.xlsx": write_xlsx, "texts.xls": write_xls,
     "texts.enex": write_enex, "chatgpt.json": write_chatgpt, "slack.zip": write_slack,
     "whatsapp.txt": write_whatsapp, "telegram.json": write_telegram, "markdown": write_markdown,
+    "outline.opml": write_opml, "bookmarks.html": write_bookmarks, "events.ics": write_ics,
+    "contacts.vcf": write_vcf,
 }  # fmt: skip
 
 
@@ -328,9 +384,8 @@ def measure(path: Path, home: Path) -> str:
     cost = run_child(command, env, home, allowed=(0, 1))
     report = json.loads(cost.output)
     refused = ", ".join(f"{n} {reason}" for reason, n in report["skipped"].items())
-    size = folder_mb(path) if path.is_dir() else path.stat().st_size / 1e6
     came = f"{report['added']:,}" + (f" ({refused})" if refused else "")
-    return f"| {size:,.1f} | {came} | {cost.cpu_s:.1f} | {cost.peak_mb:.0f} |"
+    return f"| {measure_size(path):,.1f} | {came} | {cost.cpu_s:.1f} | {cost.peak_mb:.0f} |"
 
 
 def main() -> None:
@@ -339,27 +394,47 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--texts", type=Path, nargs="+", required=True)
-    parser.add_argument("--mb", type=int, nargs="+", default=[1, 10, 100])
+    parser.add_argument("--mb", type=int, nargs="*", default=[1, 10])
+    parser.add_argument("--file-mb", type=int, nargs="*", default=[])
     parser.add_argument("--only", nargs="+", default=[])
     args = parser.parse_args()
     chapters = read_chapters(args.texts)
     print(f"{len(chapters):,} chapters, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     print("| format | MB of text | MB of file | entries | CPU s | peak MB |")
     print("|---|---|---|---|---|---|")
-    for name, write in WRITERS.items():
-        if args.only and not any(each in name for each in args.only):
-            continue
-        for mb in args.mb:
-            with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as home:
-                path = Path(made) / name
-                # in a child: the peak of a process counts what its parent held when it was forked
-                maker = get_context("fork").Process(target=write, args=(path, take(chapters, mb)))
-                maker.start()
-                maker.join()
-                if maker.exitcode:
-                    print(f"| {name} | {mb} | not made | | | |", flush=True)
-                    break
-                print(f"| {name} | {mb} {measure(path, Path(home))}", flush=True)
+    for name in WRITERS:
+        if not args.only or any(each in name for each in args.only):
+            sizes = [(mb, False) for mb in args.mb] + [(mb, True) for mb in args.file_mb]
+            for mb, of_file in sizes:
+                with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as home:
+                    text_mb = mb
+                    if of_file:
+                        text_mb = round(
+                            mb / measure_size(make(name, Path(made) / "small", chapters, 1))
+                        )
+                    path = make(name, Path(made), chapters, text_mb)
+                    print(f"| {name} | {text_mb} {measure(path, Path(home))}", flush=True)
+
+
+def make(name: str, folder: Path, chapters: list[str], mb: int) -> Path:
+    """A file with so many MB of text, written by a child process.
+
+    The peak of a process counts what its parent held when it was forked.
+    """
+    folder.mkdir(exist_ok=True)
+    maker = get_context("fork").Process(
+        target=WRITERS[name], args=(folder / name, take(chapters, mb))
+    )
+    maker.start()
+    maker.join()
+    if maker.exitcode:
+        raise SystemExit(f"{name} was not made")
+    return folder / name
+
+
+def measure_size(path: Path) -> float:
+    """MB of a file or a folder."""
+    return folder_mb(path) if path.is_dir() else path.stat().st_size / 1e6
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sonde.knowledge.formats import LEFT_OUT, File
+import pytest
+
+from sonde.knowledge.formats import LEFT_OUT, File, RefusedFormat
 from sonde.knowledge.parsing import parse_file
 from sonde.stores.knowledge.base import Entry
 
@@ -97,6 +99,48 @@ def test_assistants_keep_voice_attachments_and_artifacts():
     ], "attachments": [{"file_name": "a.txt", "extracted_content": "inside"}]}  # fmt: skip
     said = chat_texts("c.json", [{"uuid": "c", "name": "n", "chat_messages": [message]}])
     assert said == [("assistant", "here\nPlan\nplans\n\n[a.txt]\n\ninside")]
+
+
+def test_messages_as_programs_send_them():
+    talk = {"messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "How deep is the harbour?"}]},
+        {"role": "assistant", "content": "Nine metres."}]}  # fmt: skip
+    (entry,) = parse("talk.json", json.dumps(talk).encode())
+    assert (entry.source, entry.title) == ("chats", "How deep is the harbour?")
+    assert [(piece.sender, piece.text) for piece in entry.pieces] == [
+        ("system", "Be brief."),
+        ("user", "How deep is the harbour?"),
+        ("assistant", "Nine metres."),
+    ]
+
+
+def test_posts_have_their_addresses_and_times():
+    post = {"id_str": "7", "full_text": "Nets &amp; twine https://t.co/a",
+            "created_at": "Wed Oct 10 20:19:24 +0000 2018", "entities": {
+                "urls": [{"url": "https://t.co/a", "expanded_url": "https://x.org/nets"}],
+                "media": [{"url": "https://t.co/b"}]}}  # fmt: skip
+    script = "window.YTD.tweets.part0 = " + json.dumps([{"tweet": post}, {"tweet": {}}])
+    file = File("tweets.js", script.encode(), 1)
+    (entry,) = parse_file(file, None, left := [])
+    assert text_of(entry) == "Nets & twine https://x.org/nets"
+    assert (entry.url, entry.created_at) == ("https://x.com/i/status/7", 1_539_202_764_000)
+    assert entry.facts[LEFT_OUT] == {"picture": 1}
+    assert [(each.path, each.reason) for each in left] == [("tweets.js/post 2", "damaged")]
+
+
+def test_notes_of_keep():
+    note = {"title": "Boat", "userEditedTimestampUsec": 1_700_000_001_000_000,
+            "createdTimestampUsec": 1_700_000_000_000_000, "labels": [{"name": "sea"}],
+            "listContent": [{"text": "paint", "isChecked": True}, {"text": "sail"}],
+            "annotations": [{"url": "https://x.org/paint", "title": "Paint"}],
+            "attachments": [{"mimetype": "image/png"}]}  # fmt: skip
+    (entry,) = parse("Boat.json", json.dumps(note).encode())
+    assert text_of(entry) == "- [x] paint\n- [ ] sail\n[Paint](https://x.org/paint)"
+    assert (entry.title, entry.tags, entry.facts[LEFT_OUT]) == ("Boat", ("sea",), {"picture": 1})
+    assert (entry.created_at, entry.last_modified) == (1_700_000_000_000, 1_700_000_001_000)
+    with pytest.raises(RefusedFormat, match="in the trash of Google Keep"):
+        parse("Boat.json", json.dumps(note | {"isTrashed": True}).encode())
 
 
 def test_messengers_of_other_makers():

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sonde.knowledge.formats import File, RefusedFormat
+from sonde.knowledge.formats import File, RefusedFormat, decode_bytes
 from sonde.knowledge.parsing import Parsers
 
 SIZE = 100_000
@@ -61,6 +61,13 @@ BODIES = {
     "table.xlsx": ("xl/worksheets/sheet1.xml", "walrus"),
     "book.epub": ("OEBPS/one.xhtml", "chapter one"),
 }
+
+
+def test_a_long_line_beside_a_byte_of_another_encoding_takes_no_time():
+    data = b"caf\xe9\n" + b"us " * 21_000
+    began = time.process_time()
+    assert decode_bytes(data) == data.decode("latin-1")
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -91,6 +91,17 @@ def write_claude(items: list[Item]) -> bytes:
     ]).encode()  # fmt: skip
 
 
+def write_messages(items: list[Item]) -> bytes:
+    return json.dumps([
+        {"id": f"m{item.number}", "title": f"title {item.number}", "messages": [
+            {"role": "user", "content": item.text}]} for item in items
+    ]).encode()  # fmt: skip
+
+
+def write_messages_without_ids(items: list[Item]) -> bytes:
+    return write_messages(items).replace(b'"id"', b'"was"')
+
+
 def write_telegram(items: list[Item]) -> bytes:
     return json.dumps({"chats": {"list": [
         {"name": f"title {item.number}", "id": item.number + 1, "messages": [
@@ -142,6 +153,15 @@ def write_bookmarks(items: list[Item]) -> bytes:
     return f"<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n{rows}</DL>".encode()
 
 
+def write_posts(items: list[Item]) -> bytes:
+    when = "Wed Oct 10 20:19:24 +0000 2018"
+    rows = [
+        {"tweet": {"id_str": f"{item.number}", "full_text": item.text, "created_at": when}}
+        for item in items
+    ]
+    return b"window.YTD.tweets.part0 = " + json.dumps(rows).encode()
+
+
 def write_readwise(items: list[Item]) -> bytes:
     out = io.StringIO()
     table = csv.writer(out)
@@ -169,6 +189,8 @@ CONTAINERS: dict[str, tuple[Callable[[list[Item]], bytes], str]] = {
     "Evernote": (write_enex, "notes.enex"),
     "ChatGPT": (write_chatgpt, "conversations.json"),
     "Claude": (write_claude, "conversations.json"),
+    "messages": (write_messages, "talks.json"),
+    "messages without ids": (write_messages_without_ids, "talks.json"),
     "Telegram": (write_telegram, "result.json"),
     "calendar": (write_calendar, "all.ics"),
     "contacts": (write_contacts, "all.vcf"),
@@ -176,6 +198,7 @@ CONTAINERS: dict[str, tuple[Callable[[list[Item]], bytes], str]] = {
     "BibTeX": (write_bibtex, "all.bib"),
     "CSL": (write_csl, "references.json"),
     "bookmarks": (write_bookmarks, "bookmarks.html"),
+    "posts": (write_posts, "tweets.js"),
     "Readwise": (write_readwise, "readwise.csv"),
     "prompts": (write_prompts, "prompts.json"),
 }
@@ -311,41 +334,6 @@ def test_every_entry_of_a_container_stays_what_it_is(kind, rounds, seed):
                 edited.add(step)
                 number = take_step(law, step, rng, number)
             law.check()
-
-
-def age(store: SqliteKnowledge, number: dict[int, int], *, deleted: int | None = None) -> None:
-    """Make a library as older versions wrote it: keys are positions, marks have no digest."""
-    for entry in stored(store).values():
-        at = number[number_of(entry)]
-        file = entry.path.partition("//")[0]
-        old = replace(entry, path=f"{file}//{at}", hash=entry.hash.rpartition(":")[0])
-        store.put(entry.source, [old])
-        if number_of(entry) == deleted:
-            store.bury(old.source, {(old.origin, old.path): old.hash})
-            store.remove(old.source, [old.id])
-
-
-@pytest.mark.parametrize("kind", ["mbox", "Evernote"])
-@pytest.mark.parametrize("changed", ["not at all", "on top", "below", "taken out"])
-def test_libraries_with_positions_are_carried_over(kind, changed):
-    write, name = CONTAINERS[kind]
-    items = [Item(n, "first") for n in range(4)]
-    with opened() as (store, root):
-        (root / name).write_bytes(write(items))
-        bring(store, root)
-        ids = {number: entry.id for number, entry in stored(store).items()}
-        age(store, {n: n for n in range(4)}, deleted=1)
-        new = Item(9, "new")
-        now = {"not at all": items, "on top": [new, *items], "below": [*items, new],
-               "taken out": items[1:]}[changed]  # fmt: skip
-        (root / name).write_bytes(write(now))
-        report = bring(store, root)
-        found = stored(store)
-        wanted = {item.number for item in now} - {1}
-        assert set(found) == wanted
-        assert all(found[n].id == ids[n] for n in wanted & set(ids))
-        assert (report.deleted, report.added) == (1, len(wanted - set(ids)))
-        assert bring(store, root).unchanged == len(found)
 
 
 def test_a_text_edited_here_outlives_new_mail_beside_it():

@@ -174,19 +174,6 @@ def test_a_name_with_a_hash_sign_is_one_file(app, vault):
     assert titles(app)["Otter #2"].id == before
 
 
-def test_places_as_older_versions_wrote_them_are_known(app, vault):
-    bring(app, vault)
-    store = app.knowledge.of("local")
-    from dataclasses import replace
-
-    old = [
-        replace(each, path=each.path.replace("//", "#"), hash=each.hash.rsplit(":", 2)[0])
-        for each in store.list_entries("chats")
-    ]
-    store.put("chats", old)
-    assert bring(app, vault).unchanged == 4
-
-
 def test_a_file_of_several_sources_is_whole_or_done_again(app, tmp_path, fixtures):
     root = tmp_path / "packed"
     root.mkdir()

@@ -282,14 +282,22 @@ def test_a_notebook_and_a_latex_document():
     )
     assert entry.facts[LEFT_OUT] == {"picture": 1}
     tex = rb"""\documentclass{article}\title{The \emph{fleet}}\author{Ann}\begin{document}
-    \section{Boats}\label{s} Gr\"o\ss e is 5\,\% % a comment
+    \section{Boats
+    and nets}\label{s} Gr\"o\ss e is 5\,\% % a comment
     \href{https://x.org}{here}\footnote{noted} and $x^2$.\end{document}"""
     (entry,) = parse("x.tex", tex)
     assert (entry.title, entry.facts["author"]) == ("The fleet", "Ann")
-    assert "## Boats" in text_of(entry)
+    assert "## Boats and nets" in text_of(entry)
     for words in ("Größe", "[here](https://x.org)", "noted", "x^2"):
         assert words in text_of(entry)
     assert "comment" not in text_of(entry)
+
+
+def test_a_document_in_asciidoc_has_its_author():
+    (entry,) = parse("x.adoc", b"= The fleet\nAnn Bell <ann@x.org>\n2024-03-01\n\nBoats.\n")
+    assert (entry.title, entry.facts["author"]) == ("The fleet", "Ann Bell")
+    (entry,) = parse("y.adoc", b"= The fleet\n\nBoats lie here.\n")
+    assert "author" not in entry.facts
 
 
 def test_a_folder_called_logseq_is_a_folder():

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from sonde.knowledge.editing import export_lines, restore_lines
 from sonde.knowledge.formats import File
-from sonde.knowledge.formats.prompts import parse_card
 from sonde.knowledge.parsing import parse_file
 from sonde.knowledge.retrieval import Retrieval
 from sonde.knowledge.transcripts import write_transcript
@@ -139,7 +138,7 @@ def test_a_card_keeps_every_field_of_v3_and_can_be_read_again(tmp_path):
     fields = {piece.field for piece in kept.pieces}
     assert fields >= {"description", "character_book", "alternate_greetings", "system_prompt"}
     again = File("wally.json", json.dumps(kept.facts["card"]).encode(), 1)
-    assert parse_card(again)[0].pieces == parse_file(file)[0].pieces
+    assert parse_file(again)[0].pieces == parse_file(file)[0].pieces
 
 
 def test_a_conversation_keeps_its_branches(tmp_path):

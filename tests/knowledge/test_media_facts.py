@@ -11,7 +11,7 @@ from sonde.knowledge.editing import import_knowledge
 from sonde.knowledge.formats import File
 from sonde.knowledge.parsing import parse_file
 from sonde.text.formats import read_time
-from sonde.tools.knowledge import media_search
+from sonde.tools.knowledge import knowledge_get, knowledge_search, media_search
 
 from .shelf import work
 
@@ -105,3 +105,18 @@ def test_what_is_imported_is_found_by_kind_and_date_with_its_address(app, tmp_pa
         work=work(),
     )["results"]  # fmt: skip
     assert [row["url"] for row in found] == ["https://sea.example/walrus"]
+
+
+@pytest.mark.parametrize("query", ["Trevorrow", "Skagerrak", "https://sea.example/straits"])
+def test_a_note_is_found_by_its_author_its_other_names_and_its_address(app, tmp_path, query):
+    front = (
+        "---\nauthor: Anna Trevorrow\naliases: [Skagerrak, The sound]\n"
+        "source: https://sea.example/straits\n---\n"
+    )
+    (tmp_path / "strait.md").write_text(f"{front}A strait between two coasts.\n")
+    (tmp_path / "other.md").write_text("A walrus on the ice.\n")
+    import_knowledge(app.knowledge, str(tmp_path), work=work())
+    first = knowledge_search(app, query, work=work())["results"][0]
+    assert first["title"] == "strait"
+    meta = knowledge_get(app, first["uri"], work=work())["meta"]
+    assert (meta["author"], meta["url"]) == ("Anna Trevorrow", "https://sea.example/straits")

@@ -86,13 +86,21 @@ def get_entry(store: KnowledgeStore, source: Source, key: str, options: Retrieva
         raise invalid_value(f"`loc` is a place in {source} {owner}, not in {entry.id}")
     if source == "chats":
         return _get_chat(store, entry, options, terms)
-    if source in ("characters", "prompts"):
-        return _get_fields(entry, options, terms)
-    return _get_text(entry, options, terms)
+    fields = list_fields(entry)
+    if source in ("notes", "media"):
+        return _get_text(entry, fields.get("", ""), options, terms)
+    if options.mode == "full":
+        return _get_all_fields(entry, fields, options)
+    matches = {name: len(set(terms) & set(index_text(text))) for name, text in fields.items()}
+    best = max(fields, key=matches.__getitem__, default="")
+    field = options.loc.field if options.loc.field in fields else best
+    return _get_text(entry, fields.get(field, ""), options, terms, field)
 
 
-def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryContent:
-    text = list_fields(entry).get("", "")
+def _get_text(
+    entry: Entry, text: str, options: Retrieval, terms: Sequence[str], field: str = ""
+) -> EntryContent:
+    """A part of an entry's text, or of one of its fields."""
     pieces = entry.pieces if entry.source == "media" else ()
     loc = options.loc
     place, anchor = _find_place(pieces, loc), loc.approx_offset
@@ -105,18 +113,18 @@ def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryCo
     else:
         terms = ()
     anchor = min(anchor, len(text))
-    piece = _piece_at(entry, anchor)
+    piece = _piece_at(entry, anchor, field)
     if options.mode == "snippet":
         if pieces and place is not None:
             start = pieces[place].start
             content = show_snippet(pieces[place].text, terms, options, anchor - start)
         else:
-            content = show_snippet(text, terms, options, anchor)
+            content = show_snippet(text or (entry.title if field else ""), terms, options, anchor)
         return EntryContent(entry, piece, content)
     named = bool(pieces) and options.prefer_prechunked
     # the number of a stored chunk says nothing about a text that is cut afresh
     shown = show_text(text, options, anchor, pieces, place if named or not pieces else None)
-    chunks = tuple(ChunkSpan(*each, pieces[each[0]].uuid if named else None)
+    chunks = tuple(ChunkSpan(*each, pieces[each[0]].uuid if named else None, field)
                    for each in shown.chunks)  # fmt: skip
     return EntryContent(entry, piece, shown.text, chunks, shown.next_offset)
 
@@ -145,26 +153,6 @@ def _piece_at(entry: Entry, offset: int, field: str = "") -> Piece:
         if piece.field == field and piece.start <= offset:
             best = piece
     return best
-
-
-def _get_fields(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryContent:
-    """Characters and prompts: all fields at once, or a part of the best one."""
-    fields = list_fields(entry)
-    if options.mode == "full":
-        return _get_all_fields(entry, fields, options)
-    matches = {name: len(set(terms) & set(index_text(text))) for name, text in fields.items()}
-    best = max(fields, key=matches.__getitem__, default="")
-    field = options.loc.field if options.loc.field in fields else best
-    text = fields.get(field, "")
-    offset = options.loc.approx_offset
-    anchor = min(find_offset(text, terms) if offset is None else offset, len(text))
-    piece = _piece_at(entry, anchor, field)
-    if options.mode == "snippet":
-        content = show_snippet(text or entry.title, terms, options, anchor)
-        return EntryContent(entry, piece, content)
-    shown = show_text(text, options, anchor)
-    chunks = tuple(ChunkSpan(*each, field=field) for each in shown.chunks)
-    return EntryContent(entry, piece, shown.text, chunks, shown.next_offset)
 
 
 def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval) -> EntryContent:

@@ -24,7 +24,6 @@ from sonde.stores.knowledge.base import Entry, Source
 KEY_MARK = "//"  # separates a file's path from the key of an entry inside it
 DERIVED = "~"  # starts a key that is no id
 _NUMBERED = re.compile(r"#\d+\Z")
-_OLD_NUMBERED = re.compile(r"~\d+\Z")
 _TELLING_CHARS = 40  # shorter texts repeat ("ok", "see attached"): the title counts too
 _MARKUP = re.compile(
     r"(?m)https?://[^\s)>\]]+|\[(?:\^|fn:)?\d{1,3}\]:?|^[ \t]*(?:\d{1,3}|[a-z])[.)][ \t]|"
@@ -48,7 +47,7 @@ class Mark(NamedTuple):
     entries: str = ""
     """How many entries the file has; a file with fewer stored ones is read again."""
     text: str = ""
-    """The digest of the entry; empty in libraries of before 0.1.0, whose keys were positions."""
+    """The digest of the entry."""
 
     @classmethod
     def read(cls, text: str) -> Mark:
@@ -78,7 +77,7 @@ class Known:
     @property
     def kept_key(self) -> str:
         """The key as its parser gave it."""
-        return (_NUMBERED if self.mark.text else _OLD_NUMBERED).sub("", self.key)
+        return _NUMBERED.sub("", self.key)
 
 
 def digest_text(entry: Entry) -> str:
@@ -124,7 +123,6 @@ def match_entries(known: Sequence[Known], made: Sequence[Entry]) -> list[Known |
         lambda one: (one.source, _ident(one.kept_key), one.mark.text),
         dict(enumerate(rows)),
     )
-    _match_positions(left, made, found)
     texts = {at: (source, text) for at, (source, _, text) in enumerate(rows)}
     _pair(left, found, _name_text, {at: name for at, name in texts.items() if at in weak})
     _pair(left, found, lambda one: _name_text(one) if _is_weak(one.kept_key) else None, texts)
@@ -140,7 +138,7 @@ def match_entries(known: Sequence[Known], made: Sequence[Entry]) -> list[Known |
 
 
 def _name_text(one: Known) -> Hashable:
-    return (one.source, one.mark.text) if one.mark.text else None
+    return one.source, one.mark.text
 
 
 def _pair(
@@ -159,57 +157,6 @@ def _pair(
             one = by[wanted].popleft()
             found[at] = one
             del left[one]
-
-
-def _match_positions(
-    left: dict[Known, None], made: Sequence[Entry], found: list[Known | None]
-) -> None:
-    """Match entries of older libraries, whose keys were positions in the file.
-
-    In a file that did not change since, the position is right. Else a stored one has an id, a time
-    or a title to be known by; a deleted one has only its position, which is counted from the
-    nearest known ones.
-    """
-    old = sorted(
-        (one for one in left if not one.mark.text and _inner(one.key).isdigit()),
-        key=lambda one: (one.entry is None, int(_inner(one.key))),
-    )
-    if not old:
-        return
-    places = _list_positions(made)
-    numbers = {at: place[2] for place, at in places.items()}
-    by_id = {(entry.source, _inner(entry.path)): at for at, entry in enumerate(made)}
-    shifts: dict[tuple[str, int], int] = {}
-    for one in old:
-        member, number = one.key.rpartition("!")[0], int(_inner(one.key))
-        at = None
-        if made and one.mark.file == Mark.read(made[0].hash).file:
-            at = places.get((one.source, member, number))
-        elif one.entry:
-            said = one.entry.facts.get("message-id")
-            names = (said, f"{DERIVED}{one.entry.created_at}", f"{DERIVED}{one.entry.title}")
-            ids = (by_id.get((one.source, str(each))) for each in names if each)
-            at = next((each for each in ids if each is not None), None)
-        else:
-            near = sorted((abs(place - number), place) for name, place in shifts if name == member)
-            tried = [number + shifts[member, place] for _, place in near[:2]] or [number]
-            places_left = (places.get((one.source, member, each)) for each in tried)
-            at = next((each for each in places_left if each is not None and not found[each]), None)
-        if at is not None and found[at] is None:
-            found[at] = one
-            del left[one]
-            shifts[member, number] = numbers[at] - number
-
-
-def _list_positions(made: Sequence[Entry]) -> dict[tuple[Source, str, int], int]:
-    """The index of each entry by its source, its member of an archive, and its position there."""
-    counts: Counter[tuple[Source, str]] = Counter()
-    places: dict[tuple[Source, str, int], int] = {}
-    for at, entry in enumerate(made):
-        member = entry.source, entry.path.rpartition("!")[0]
-        places[*member, counts[member]] = at
-        counts[member] += 1
-    return places
 
 
 def name_entries(
@@ -270,8 +217,7 @@ def _list_names(source: Source, file: str, key: str, mark: Mark) -> Iterator[Has
     if not _is_weak(key):
         yield source, "id", _inner(key)
         return
-    if mark.text:
-        yield source, "text", mark.text
+    yield source, "text", mark.text
     if not key:
         folder, _, name = file.rpartition("/")
         yield source, "name", name

@@ -38,6 +38,7 @@ REASONS: Mapping[str, str] = {
     "unknown": "no known format",
     "broken": "it cannot be read as what its name says",
     "damaged": "a part of it is damaged; the rest is imported",
+    "too_large": "it is too large to be read at once: split it, or export it in parts",
     "encrypted": "it needs a password: save it without one",
     "bomb": "it unpacks to far more than it is",
     "hostile": "it holds what no honest file holds",
@@ -162,7 +163,7 @@ class _Run:
             self._refuse(before[1])
             return
         try:
-            digest, parts = self._open(one, known)
+            digest, parts = self._open(one)
             if is_whole(known) and known[0].mark.file == digest:
                 self.reconciler.pass_over(known)
                 return
@@ -176,15 +177,14 @@ class _Run:
         self._skip(skipped)
         self.reconciler.kept.add(skipped.path)
 
-    def _open(self, one: ListedFile, known: Sequence[Known]) -> tuple[str, Iterator[File]]:
+    def _open(self, one: ListedFile) -> tuple[str, Iterator[File]]:
         """The digest of a file, and its content in parts that parsers can read."""
         when = one.mtime_ns // 1_000_000
-        is_old = any(not each.mark.text for each in known)  # its positions count in the whole file
 
         def read() -> Iterator[bytes]:
             return read_document_parts(self.root, one.path, STREAMED_BYTES)
 
-        if one.size > (MAX_FILE_BYTES if is_old else STREAMED_BYTES):
+        if one.size > STREAMED_BYTES:
             with contextlib.suppress(OSError):  # the reader below says why
                 if is_mailbox(one.path, next(read(), b"")):
                     digest = hashlib.sha256()

@@ -66,6 +66,8 @@ class Library:
     open_store: Callable[[str], KnowledgeStore]
     close_stores: Callable[[], None] = lambda: None
     """Releases what the stores share."""
+    uploads: Path
+    """Where files that users send lie until they are read."""
     start: Path
     """The folder that relative paths of imports start from."""
     jobs: Jobs

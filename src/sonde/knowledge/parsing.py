@@ -1,8 +1,10 @@
 """Parsing: which format a file is in, and a child process with limited memory and time for it.
 
-The child reads requests from its standard input and answers on its standard output: the length of
-a JSON head in eight bytes, the head, then the file's bytes. It opens no file of the user's. A crash
-costs one file only: the next one gets a new child.
+The child reads requests from its standard input: the length of a JSON head in eight bytes, the
+head, then the file's bytes. It answers on its standard output with rows of JSON, each behind its
+length: one for each entry and more for a long one, so that neither side holds them twice, then one
+that says how it ended. It opens no file of the user's. A crash costs one file only: the next one
+gets a new child.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import IO, Any
 
 from sonde.knowledge.formats import (
@@ -64,13 +66,13 @@ def parse_file(
     file = replace(file, nested=None if is_nested else _parse_nested)
     try:
         entries = find_parser(file, wanted)(file)
-    except (RefusedFormat, MemoryError):
+    except (RefusedFormat, MemoryError, KeyboardInterrupt, SystemExit):
         raise
     except RecursionError as error:
         raise RefusedFormat("hostile", "nested too deeply") from error
     except ImportError as error:
         raise RefusedFormat("missing_extra", "documents") from error
-    except Exception as error:  # of this file, not of the archive around it
+    except BaseException as error:  # of this file; a panic of calamine is no `Exception`
         raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
     if wanted and any(entry.source != wanted for entry in entries):
         raise RefusedFormat("unknown", f"not among {wanted}")
@@ -111,9 +113,9 @@ def _parse_archive(
                 people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), PEOPLE)
                 known = people in archive.NameToInfo and inner.suffix == "json"
                 beside = read_member(archive, people) if known else b""
-                inner = File(name, read_member(archive, name), file.modified, beside)
+                place = f"{file.path}/{name}"
+                inner = File(place, read_member(archive, name), file.modified, beside)
                 if inner.suffix == "zip":
-                    inner = replace(inner, path=f"{file.path}/{name}")
                     found = _parse_archive(inner, wanted, left_out, room, depth + 1)
                 else:
                     found = parse_file(inner, wanted, left_out)
@@ -168,6 +170,7 @@ TIMEOUT_S = 60.0  # of processor time for one file
 WAIT_FACTOR = 10  # how much longer a file may take on a machine that is busy with other things
 SCANNED = ("pdf", *PICTURES)  # formats whose pages tesseract may have to read, which takes longer
 FILES_PER_CHILD = 500  # a child is replaced after this many files, because parsers leak memory
+PIECES_PER_ROW = 10_000  # of an entry; a chat may have a million
 MAX_DETAIL_CHARS = 300  # of a library's error message
 
 
@@ -202,13 +205,19 @@ class Parsers:
         packed = json.dumps(head | sizes).encode()
         scans = SCAN_SECONDS if file.suffix in SCANNED and has_tesseract() else 0.0
         deadline = time.monotonic() + self._seconds * WAIT_FACTOR + scans
+        entries: list[Entry] = []
         assert child.stdin
         assert child.stdout
         try:
-            child.stdin.write(len(packed).to_bytes(8, "big") + packed + file.data + file.beside)
+            for part in (len(packed).to_bytes(8, "big"), packed, file.data, file.beside):
+                child.stdin.write(part)
             child.stdin.flush()
-            length = int.from_bytes(_read_exactly(child.stdout, 8, deadline), "big")
-            answer = json.loads(_read_exactly(child.stdout, length, deadline))
+            while "pieces" in (answer := _read_row(child.stdout, deadline)):
+                if "source" in answer:
+                    entries.append(unpack_entry(answer))
+                else:
+                    more = (Piece(**row) for row in answer["pieces"])
+                    entries[-1] = replace(entries[-1], pieces=(*entries[-1].pieces, *more))
         except (OSError, EOFError, ValueError) as error:
             self.close()
             if isinstance(error, TimeoutError) or child.returncode == -OUT_OF_TIME:
@@ -217,7 +226,6 @@ class Parsers:
         self._done += 1
         if "refused" in answer:
             raise RefusedFormat(*answer["refused"])
-        entries = [unpack_entry(row) for row in answer["entries"]]
         skipped = [Skipped(*row) for row in answer["skipped"]]
         return ParseResult(entries, answer["redacted"], skipped)
 
@@ -226,6 +234,11 @@ class Parsers:
         child, self._child, self._done = self._child, None, 0
         if child is not None:
             end_process(child)
+
+
+def _read_row(pipe: IO[bytes], deadline: float) -> Any:
+    length = int.from_bytes(_read_exactly(pipe, 8, deadline), "big")
+    return json.loads(_read_exactly(pipe, length, deadline))
 
 
 def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes:
@@ -248,23 +261,28 @@ def unpack_entry(row: Mapping[str, Any]) -> Entry:
     return Entry(**{**row, "pieces": pieces, "tags": tuple(row["tags"])})
 
 
-def _answer(request: Mapping[str, Any], data: bytes, beside: bytes) -> Mapping[str, object]:
+def _answer(
+    request: Mapping[str, Any], data: bytes, beside: bytes
+) -> Iterator[Mapping[str, object]]:
     file = File(request["path"], data, request["modified"], beside)
+    left_out: list[Skipped] = []
+    redacted = 0
     try:
-        left_out: list[Skipped] = []
-        found = parse_file(file, request["wanted"], left_out)
-        made = [redact_entry(entry) for entry in found]
-        return {
-            "entries": [asdict(entry) for entry, _ in made],
-            "redacted": sum(count for _, count in made),
-            "skipped": [(each.path, each.reason, each.detail) for each in left_out],
-        }
+        for found in parse_file(file, request["wanted"], left_out):
+            entry, count = redact_entry(found)
+            redacted += count
+            pieces = iter(entry.pieces)
+            yield asdict(replace(entry, pieces=tuple(islice(pieces, PIECES_PER_ROW))))
+            while more := [asdict(piece) for piece in islice(pieces, PIECES_PER_ROW)]:
+                yield {"pieces": more}
+        rows = [(each.path, each.reason, each.detail) for each in left_out]
+        yield {"redacted": redacted, "skipped": rows}
     except RefusedFormat as error:
-        return {"refused": [error.reason, error.detail[:MAX_DETAIL_CHARS]]}
+        yield {"refused": [error.reason, error.detail[:MAX_DETAIL_CHARS]]}
     except MemoryError:
-        return {"refused": ["too_large", "more memory than a parser may use"]}
+        yield {"refused": ["too_large", "more memory than a parser may use"]}
     except Exception as error:  # noqa: BLE001 - a library's defect is a refusal of this file
-        return {"refused": ["broken", f"{type(error).__name__}: {error}"[:MAX_DETAIL_CHARS]]}
+        yield {"refused": ["broken", f"{type(error).__name__}: {error}"[:MAX_DETAIL_CHARS]]}
 
 
 def run_child(memory: int, seconds: float) -> None:
@@ -280,8 +298,9 @@ def run_child(memory: int, seconds: float) -> None:
         request = json.loads(stdin.read(int.from_bytes(length, "big")))
         data, beside = stdin.read(request["size"]), stdin.read(request["beside"])
         limit_time(seconds)
-        answer = json.dumps(_answer(request, data, beside), default=str).encode()
-        stdout.write(len(answer).to_bytes(8, "big") + answer)
+        for row in _answer(request, data, beside):
+            packed = json.dumps(row, default=str).encode()
+            stdout.write(len(packed).to_bytes(8, "big") + packed)
         stdout.flush()
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sonde.knowledge.formats import LEFT_OUT
-from sonde.knowledge.identity import KEY_MARK, Known, Mark, Pool, are_alike, digest_text, is_certain
+from sonde.knowledge.identity import KEY_MARK, Known, Mark, Pool, are_alike, is_certain
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Source
 
 EDITED = "edited"
@@ -53,7 +53,7 @@ class Reconciler:
         `stamps` are the sizes and times of the files that are there, `unread` the paths of files
         and folders that cannot be read now.
         """
-        self._recall(stamps)
+        self._recall()
         for path, known in self.known.items():
             if path in stamps:
                 if not is_whole(known) or known[0].mark[1:3] != stamps[path]:
@@ -80,25 +80,23 @@ class Reconciler:
         self._remove_gone()
         self._finish_streamed()
 
-    def _recall(self, present: Container[str]) -> None:
+    def _recall(self) -> None:
         for source in SOURCES:
             buried: set[str] = set()
             for (origin, path), text in self.store.list_buried(source).items():
                 if origin == self.origin:
                     buried.add(path)
-                    self._know(source, path, text, None, present)
+                    self._know(source, path, text, None)
             stored = self.store.list_origin(source, self.origin)
             # a crash came between recording a deletion and doing it
             cut = [entry.id for path, entry in stored.items() if path in buried]
             self.counts["removed"] += self.store.remove(source, cut) if cut else 0
             for path, entry in stored.items():
                 if path not in buried:
-                    self._know(source, path, entry.hash, entry, present)
+                    self._know(source, path, entry.hash, entry)
 
-    def _know(
-        self, source: Source, path: str, text: str, entry: Entry | None, present: Container[str]
-    ) -> None:
-        name, key = _split(path, text, present)
+    def _know(self, source: Source, path: str, text: str, entry: Entry | None) -> None:
+        name, _, key = path.partition(KEY_MARK)
         self.known.setdefault(name, []).append(Known(source, name, key, Mark.read(text), entry))
 
     def settle(self, path: str, key: str, entry: Entry, old: Known | None) -> None:
@@ -138,11 +136,10 @@ class Reconciler:
             self.counts["added"] += 1
         else:
             old, mark = known.entry, Mark.read(entry.hash)
-            was = known.mark.text or self._digest_stored(old)
-            same = mark.text == was or mark.file == known.mark.file
+            same = mark.text == known.mark.text or mark.file == known.mark.file
             moved = path != known.file and same
             made = self._keep_edits(old, replace(entry, id=old.id, version=old.version), same=same)
-            if mark.text == was and _list_head(made) == _list_head(old):
+            if mark.text == known.mark.text and _list_head(made) == _list_head(old):
                 self.counts["moved" if moved else "unchanged"] += 1
                 self._stamps.setdefault(entry.source, {})[old.id] = place, entry.hash
                 return
@@ -152,12 +149,6 @@ class Reconciler:
         self._pieces += len(entry.pieces)
         if self._pieces >= BATCH_PIECES:
             self._flush()
-
-    def _digest_stored(self, head: Entry) -> str:
-        """The digest of an entry of an older library; empty if its text was edited here."""
-        whole = self.store.get(head.source, head.id)
-        is_edited = "text" in (head.facts.get(EDITED) or ())
-        return digest_text(whole) if whole and not is_edited else ""
 
     def pass_over(self, known: Sequence[Known]) -> None:
         """Leave the entries of an unchanged file as they are."""
@@ -238,19 +229,7 @@ def _place(path: str, key: str) -> str:
     return f"{path}{KEY_MARK}{key}" if key else path
 
 
-def _split(place: str, text: str, present: Container[str]) -> tuple[str, str]:
-    """File and key of a place; older imports, whose hashes have no count, separated them by `#`."""
-    is_old = text.count(":") < 3 and place not in present
-    name, _, key = place.partition("#" if is_old else KEY_MARK)
-    return name, key
-
-
 def is_whole(known: Sequence[Known]) -> bool:
     """Whether all entries of a file are stored: sources are written one after the other."""
-    marks = {each.mark[:4] for each in known}
-    count = {str(len(known))}
-    return (
-        len(marks) == 1
-        and {each.mark.entries for each in known} == count
-        and all(each.mark.text for each in known)
-    )
+    counts = {each.mark.entries for each in known}
+    return counts == {str(len(known))} and len({each.mark.file for each in known}) == 1

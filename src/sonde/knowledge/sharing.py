@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.knowledge.base import (
@@ -12,7 +13,6 @@ from sonde.stores.knowledge.base import (
     Entry,
     KnowledgeStore,
     Piece,
-    Place,
     RankedPiece,
     Source,
 )
@@ -30,7 +30,10 @@ class SharedKnowledge:
     def __init__(self, own: KnowledgeStore, collections: Mapping[str, KnowledgeStore]) -> None:
         self._own, self._collections = own, collections
         self._stores = (("", own), *collections.items())
-        self.shared, self.scale = own.shared, own.scale
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever is not said below: of the user's own store."""
+        return getattr(self._own, name)
 
     def _find(self, id: str) -> tuple[str, KnowledgeStore, str]:  # noqa: A002
         """The collection (none: the user's own), the store and the id there."""
@@ -152,59 +155,11 @@ class SharedKnowledge:
         ]
         return keep_newest(self.locate(source, numbers).values(), limit)
 
-    def generation(self, source: Source) -> int:
-        """Of the user's own store."""
-        return self._own.generation(source)
-
-    def count(self, source: Source) -> tuple[int, int]:
-        """Of the user's own store."""
-        return self._own.count(source)
-
-    def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
-        """Of the user's own store."""
-        return self._own.put(source, entries)
-
-    def restamp(self, source: Source, rows: Mapping[str, tuple[str, str]]) -> None:
-        """Of the user's own store."""
-        self._own.restamp(source, rows)
-
-    def remove(self, source: Source, ids: Collection[str]) -> int:
-        """Of the user's own store."""
-        return self._own.remove(source, ids)
-
-    def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
-        """Of the user's own store."""
-        return self._own.list_entries(source, after, limit)
-
     def list_newest(self, source: Source, limit: int) -> list[Entry]:
         """The newest of all stores."""
         stores = ((name, store.list_newest(source, limit)) for name, store in self._stores)
         found = [_label(entry, name) for name, entries in stores for entry in entries]
         return sorted(found, key=lambda entry: -entry.last_modified)[:limit]
-
-    def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
-        """Of the user's own store."""
-        return self._own.list_origin(source, origin)
-
-    def list_marks(self, source: Source, origin: str) -> Mapping[str, tuple[str, str]]:
-        """Of the user's own store."""
-        return self._own.list_marks(source, origin)
-
-    def bury(self, source: Source, places: Mapping[Place, str]) -> None:
-        """Of the user's own store."""
-        self._own.bury(source, places)
-
-    def unbury(self, source: Source, places: Collection[Place]) -> None:
-        """Of the user's own store."""
-        self._own.unbury(source, places)
-
-    def list_buried(self, source: Source) -> Mapping[Place, str]:
-        """Of the user's own store."""
-        return self._own.list_buried(source)
-
-    def forget_models(self, source: Source, kept: Collection[str]) -> None:
-        """Of the user's own store."""
-        self._own.forget_models(source, kept)
 
     def list_bare(
         self, source: Source, model: str, limit: int, before: int | None = None
@@ -225,22 +180,6 @@ class SharedKnowledge:
         for place, store, own in self._divide(numbers):
             mine = [key % len(self._stores) == place for key in numbers]
             store.put_vectors(source, model, own, rows[mine])
-
-    def remember(self, key: str, value: str, seconds: float) -> None:
-        """Of the user's own store."""
-        self._own.remember(key, value, seconds)
-
-    def recall(self, key: str) -> str | None:
-        """Of the user's own store."""
-        return self._own.recall(key)
-
-    def measure_bytes(self) -> int:
-        """Of the user's own store."""
-        return self._own.measure_bytes()
-
-    def close(self) -> None:
-        """Of the user's own store."""
-        self._own.close()
 
 
 def _label(entry: Entry, name: str) -> Entry:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
 from sonde.errors import DiskFull, InvalidRequest, OutsideRoots, TooManyRequests
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.library import Library
+from sonde.policy.roots import lay_open
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
+from sonde.stores.files import make_scratch
 from sonde.stores.knowledge.base import Source
 from sonde.types import LOCAL, Caller
 
@@ -46,22 +48,19 @@ def start_upload(
             user_message="Several uploads of yours are still being read.",
             seconds=10,
         )
-    folder = Path(tempfile.mkdtemp(prefix="sonde-upload-"))
-    try:
+    with ExitStack() as stack:
+        folder = stack.enter_context(make_scratch(library.uploads))
+        stack.enter_context(lay_open(folder))
         names = _stage(folder, files, work)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        staged = stack.pop_all()
 
     def run(inner: Work) -> ImportReport:
-        try:
+        with staged:
+            staged.callback(library.deepen, owner)
             return import_source(
                 library.of(owner), folder, inner, wanted=wanted, embedder=library.models.static,
                 restore=restore, origin=_ORIGIN,
             )  # fmt: skip
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            library.deepen(owner)
 
     subject = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
     return library.jobs.submit(

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 import unicodedata
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, TypeVar
@@ -44,13 +43,12 @@ _DASHES = re.compile(r"(?:[-?:][ \t]+){200}")
 SAMPLE_BYTES = 1 << 16  # of a file, to guess its encoding by
 _FEW_BYTES = 4  # fewer are damage or a sign, and no word in another script
 _ASCII = bytes(range(128))
-_HIGH_LINE = re.compile(rb"[^\r\n<>]*[\x80-\xff][^\r\n<>]*")  # without the markup around it
+_LINE_ENDS = re.compile(rb"[\r\n<>]")  # and those of markup
 _WIDER = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
           "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "ks_c_5601-1987": "cp949",
           "euc-kr": "cp949", "iso-8859-9": "cp1254"}  # fmt: skip
 """What programs write where they name the narrower encoding, as browsers read it."""
 _SEVEN_BIT = ("iso-2022", "hz", "utf-7")  # encodings whose bytes look like ASCII
-_FIRST_ROW = re.compile(r'\s*\[\s*\{\s*"([^"\\]{1,40})"\s*:')
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
 
@@ -105,6 +103,11 @@ class File:
         return self.path.rsplit("/", 1)[-1]
 
     @property
+    def folder(self) -> str:
+        """The name of the folder or archive it lies in; empty at the top."""
+        return self.path.split("/")[-2].removesuffix(".zip") if "/" in self.path else ""
+
+    @property
     def stem(self) -> str:
         """Without its last ending."""
         return self.name.rsplit(".", 1)[0] or self.name
@@ -153,7 +156,8 @@ def decode_bytes(data: bytes, declared: str = "") -> str | None:
 
 def _guess_encoding(data: bytes) -> str | None:
     """Text in a legacy encoding of another script; None if most of its letters are Latin."""
-    found = b"\n".join(_HIGH_LINE.findall(data[:SAMPLE_BYTES]))
+    lines = _LINE_ENDS.split(data[:SAMPLE_BYTES])
+    found = b"\n".join(line for line in lines if not line.isascii())
     high = len(found.translate(None, _ASCII))
     if high * 2 < len(found.translate(None, _NO_LETTERS)) or high < _FEW_BYTES or b"\0" in found:
         return None
@@ -165,35 +169,6 @@ def _guess_encoding(data: bytes) -> str | None:
     # one that spells ASCII otherwise, as EBCDIC does, is no guess for our formats
     fits = best and b'aZ{"<'.decode(best.encoding, "replace") == 'aZ{"<'
     return data.decode(best.encoding, "replace") if best and fits else None
-
-
-def load_json(file: File) -> Any:
-    """The file as JSON; of a damaged list, the rows that can be read. Raises `RefusedFormat`."""
-    text = file.text()
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if rows := list(_salvage_rows(file, text)):
-            return rows
-        raise RefusedFormat("broken", f"not JSON: {error}") from error
-
-
-def _salvage_rows(file: File, text: str) -> Iterator[Mapping[str, Any]]:
-    """The undamaged rows of a list. A row is known by its first key; the others are named."""
-    begin = _FIRST_ROW.match(text)
-    start = re.compile(rf'\{{\s*"{re.escape(begin[1])}"\s*:') if begin else None
-    decoder, keys, at, number = json.JSONDecoder(), set[str](), 0, 0
-    while start and (found := start.search(text, at)):
-        number += 1
-        try:
-            row, at = decoder.raw_decode(text, found.start())
-        except (ValueError, RecursionError) as error:
-            at = max(found.end(), getattr(error, "pos", 0))
-            file.skip_part(f"row {number}", str(error))
-            continue
-        if 2 * len(keys & set(row)) >= len(keys):  # else it is a part of a damaged row
-            keys = keys or set(row)
-            yield row
 
 
 def make_each(
@@ -306,6 +281,17 @@ def front_matter_to_json(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
 
+def list_dicts(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list in JSON; none if it is no list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def write_link(shown: str, target: str) -> str:
+    """A link as in Markdown, unless it shows its address."""
+    is_link = target.startswith(("http", "mailto:")) and shown.strip() not in target
+    return f"[{shown}]({target})" if is_link and shown.strip() else shown
+
+
 def open_archive(data: bytes, most: int = MAX_UNPACKED_BYTES) -> zipfile.ZipFile:
     """A ZIP whose contents are bounded; `RefusedFormat` for bombs, passwords and broken ones."""
     try:
@@ -356,11 +342,15 @@ def make_entry(source: Source, title: str, text: str, file: File, **facts: Any) 
     return make_fields(source, title, {"": text}, file, **facts)
 
 
-def make_document(file: File, kind: str, title: str, text: str, **known: Any) -> Entry:
+def make_document(
+    file: File, kind: str, title: str, text: str, *, author: str = "", keywords: str = "",
+    lost: Counter[str] | None = None, **known: Any,
+) -> Entry:  # fmt: skip
     """A media entry; `lost` counts what was left out of it. `RefusedFormat` if it has no text."""
-    lost: Counter[str] = known.pop("lost", Counter())
-    facts = {name: fact for name, fact in known.pop("facts", {}).items() if fact}
-    facts |= {LEFT_OUT: dict(lost)} if (lost := +lost) else {}
+    lost = +(lost or Counter())
+    facts = {"author": author, LEFT_OUT: dict(lost), **known.pop("facts", {})}
+    if keywords:
+        known["tags"] = tuple(tag for each in re.split("[,;]", keywords) if (tag := each.strip()))
     if not text.strip():
         if lost["scanned page"]:
             raise RefusedFormat("scanned", count_of(lost["scanned page"], "page"))
@@ -373,13 +363,19 @@ def make_document(file: File, kind: str, title: str, text: str, **known: Any) ->
 def make_fields(
     source: Source, title: str, fields: Mapping[str, str], file: File, **facts: Any
 ) -> Entry:
-    """An entry of several fields; times are those of the file where nothing better is known."""
+    """An entry of several fields. Facts without a value are left out.
+
+    Times are those of the file where nothing better is known.
+    """
+    known = {name: fact for name, fact in facts.pop("facts", {}).items() if fact}
     times = {"created_at": file.modified, "last_modified": file.modified}
-    return Entry(source, " ".join(title.split()), cut_fields(fields), **times | facts)
+    title = " ".join(title.split())
+    return Entry(source, title, cut_fields(fields), facts=known, **times | facts)
 
 
 def make_chat(title: str, messages: Sequence[Piece], file: File, **facts: Any) -> Entry:
-    """A conversation of messages in order."""
+    """A conversation of messages in order. Facts without a value are left out."""
+    facts["facts"] = {name: fact for name, fact in facts.get("facts", {}).items() if fact}
     placed = tuple(replace(message, place=at) for at, message in enumerate(messages))
     times = [message.created_at for message in placed if message.created_at]
     facts["created_at"] = facts.get("created_at") or min(times, default=file.modified)

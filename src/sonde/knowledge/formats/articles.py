@@ -144,5 +144,5 @@ def make_page(file: File, text: str, url: str = "") -> Entry:
     """A page of HTML as an entry."""
     title, body, said, lost = read_page(text, url)
     known = read_media_facts(said, file, "html")
-    facts = {"author": said.get("author", "")}
-    return make_document(file, "html", title or file.stem, body, facts=facts, lost=lost, **known)
+    author = said.get("author", "")
+    return make_document(file, "html", title, body, author=author, lost=lost, **known)

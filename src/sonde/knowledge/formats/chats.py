@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sonde.knowledge.formats import LEFT_OUT, File, make_chat, make_entry
+from sonde.knowledge.formats import LEFT_OUT, File, list_dicts, make_chat, make_entry
 from sonde.knowledge.formats.pages import read_html
+from sonde.knowledge.formats.transcripts import TITLE_CHARS, read_content
+from sonde.knowledge.identity import DERIVED
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.formats import read_time
 
@@ -68,7 +70,7 @@ def make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     title, shown = str(row.get("title") or "ChatGPT"), str(row.get("current_node") or "")
     created, modified = read_time(row.get("create_time")), read_time(row.get("update_time"))
     times = {"created_at": created, "last_modified": modified}
-    facts: dict[str, Any] = {"app": "ChatGPT"} | ({LEFT_OUT: dict(lost)} if lost else {})
+    facts = {"app": "ChatGPT", LEFT_OUT: dict(lost)}
     yield from make_branches(title, nodes, shown, file, path=key, facts=facts, **times)
 
 
@@ -78,12 +80,11 @@ def _read_chatgpt(key: str, message: Any, lost: Counter[str]) -> Iterator[Piece]
     content = message.get("content") or {}
     texts = [_read_chatgpt_part(part, lost) for part in content.get("parts") or []]
     texts += [str(content.get(name) or "") for name in ("text", "result")]
-    for thought in content.get("thoughts") or []:
-        if isinstance(thought, dict):
-            texts += [str(thought.get("summary") or ""), str(thought.get("content") or "")]
+    for thought in list_dicts(content.get("thoughts")):
+        texts += [str(thought.get("summary") or ""), str(thought.get("content") or "")]
     given = message.get("metadata") or {}
-    texts += [f"[{each.get('name')}]" for each in given.get("attachments") or []
-              if isinstance(each, dict) and each.get("name")]  # fmt: skip
+    texts += [f"[{each['name']}]" for each in list_dicts(given.get("attachments"))
+              if each.get("name")]  # fmt: skip
     text = "\n".join(filter(None, texts))
     author = message.get("author") or {}
     hidden = given.get("is_visually_hidden_from_conversation")
@@ -111,9 +112,7 @@ def make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     nodes: dict[str, MessageNode] = {}
     lost: Counter[str] = Counter()
     last = ""
-    for at, message in enumerate(row["chat_messages"]):
-        if not isinstance(message, dict):
-            continue
+    for at, message in enumerate(list_dicts(row["chat_messages"])):
         text = _read_claude(message, lost)
         when = read_time(message.get("created_at"))
         key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")
@@ -126,16 +125,14 @@ def make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     title, shown = str(row.get("name") or "Claude"), row.get("current_leaf_message_uuid") or last
     created, modified = read_time(row.get("created_at")), read_time(row.get("updated_at"))
     known = {"path": str(row.get("uuid") or ""), "created_at": created, "last_modified": modified}
-    facts: dict[str, Any] = {"app": "Claude"} | ({LEFT_OUT: dict(lost)} if (lost := +lost) else {})
+    facts = {"app": "Claude", LEFT_OUT: dict(+lost)}
     yield from make_branches(title, nodes, str(shown), file, facts=facts, **known)
 
 
 def _read_claude(message: Mapping[str, Any], lost: Counter[str]) -> str:
     """What a message says: its text, artifacts, the text of its attachments, files by name."""
     texts: list[str] = []
-    for part in message.get("content") or []:
-        if not isinstance(part, dict):
-            continue
+    for part in list_dicts(message.get("content")):
         if part.get("type") in ("text", "thinking"):
             texts.append(str(part.get(part["type"]) or ""))
         elif part.get("type") == "tool_use" and isinstance(part.get("input"), dict):
@@ -145,15 +142,14 @@ def _read_claude(message: Mapping[str, Any], lost: Counter[str]) -> str:
         elif part.get("type") == "voice_note":
             texts.append(str(part.get("text") or part.get("transcript") or ""))
     text = "\n".join(filter(None, texts)) or str(message.get("text") or "")
-    for each in message.get("attachments") or []:
-        if isinstance(each, dict):
-            named, inside = each.get("file_name") or "", each.get("extracted_content") or ""
-            text = "\n\n".join(filter(None, [text, f"[{named}]" if named else "", str(inside)]))
-            lost["attached file"] += not inside
-    for each in message.get("files") or []:
-        if isinstance(each, dict) and each.get("file_name"):
-            text = "\n\n".join(filter(None, [text, f"[{each['file_name']}]"]))
-    return text
+    parts = [text]
+    for each in list_dicts(message.get("attachments")):
+        named, inside = each.get("file_name"), str(each.get("extracted_content") or "")
+        parts += [f"[{named}]" if named else "", inside]
+        lost["attached file"] += not inside
+    parts += [f"[{each['file_name']}]" for each in list_dicts(message.get("files"))
+              if each.get("file_name")]  # fmt: skip
+    return "\n\n".join(filter(None, parts))
 
 
 def make_claude_project(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
@@ -167,8 +163,8 @@ def make_claude_project(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     )
     if text:
         yield make_entry("notes", name, text, file, path=key, facts=facts, **times)
-    for doc in row.get("docs") or []:
-        if isinstance(doc, dict) and doc.get("content"):
+    for doc in list_dicts(row.get("docs")):
+        if doc.get("content"):
             title = str(doc.get("filename") or name)
             own = str(doc.get("uuid") or f"{key}/{title}")
             yield make_entry(
@@ -188,13 +184,25 @@ def make_claude_memory(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
 
 def make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """A conversation of AI Studio."""
-    chunks = row["chunkedPrompt"].get("chunks") or []
     messages = [
         Piece(str(chunk["text"]), sender=str(chunk.get("role") or ""))
-        for chunk in chunks
-        if isinstance(chunk, dict) and chunk.get("text") and not chunk.get("isThought")
+        for chunk in list_dicts(row["chunkedPrompt"].get("chunks"))
+        if chunk.get("text") and not chunk.get("isThought")
     ]
     yield make_chat(file.stem, messages, file, facts={"app": "Gemini"})
+
+
+def make_messages(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """A conversation as programs send it to a model: messages with a role and content."""
+    messages = [
+        Piece(text, sender=str(each["role"]), created_at=read_time(each.get("created_at")))
+        for each in list_dicts(row.get("messages"))
+        if each.get("role") and (text := read_content(each.get("content"))).strip()
+    ]
+    first = next((each.text for each in messages if each.sender == "user"), file.stem)
+    title = str(row.get("title") or " ".join(first.split())[:TITLE_CHARS])
+    key = str(row.get("id") or "") or DERIVED + title
+    yield make_chat(title, messages, file, path=key)
 
 
 def make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
@@ -204,9 +212,8 @@ def make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     when = read_time(row.get("time"))
     asked = re.sub(r"^Prompted\s+", "", str(row.get("title") or ""))
     messages = [Piece(asked, sender="user", created_at=when)] if asked else []
-    for item in row.get("safeHtmlItem") or []:
-        text = read_html(str(item.get("html") or ""))[1] if isinstance(item, dict) else ""
-        if text:
-            messages.append(Piece(text, sender="Gemini", created_at=when))
+    pages = (str(item.get("html") or "") for item in list_dicts(row.get("safeHtmlItem")))
+    answers = filter(None, (read_html(page)[1] for page in pages))
+    messages += [Piece(text, sender="Gemini", created_at=when) for text in answers]
     key = str(row.get("time") or "")
     yield make_chat(asked[:80] or "Gemini", messages, file, path=key, facts={"app": "Gemini"})

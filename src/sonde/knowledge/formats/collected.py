@@ -5,30 +5,29 @@ Tables that are none of these come in whole.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from html import unescape
+from itertools import islice
 from typing import Any
 
 from sonde.knowledge.formats import (
     MAX_URL_CHARS,
     File,
-    RefusedFormat,
     compose_accents,
-    load_json,
+    list_dicts,
     make_document,
     make_each,
-    make_entry,
 )
+from sonde.knowledge.formats.data_files import load_json, read_named_rows, read_table
 from sonde.knowledge.formats.office import write_row
 from sonde.knowledge.formats.pages import declared_charset
 from sonde.knowledge.identity import DERIVED
-from sonde.knowledge.retrieval import cut_fields
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -37,14 +36,6 @@ MAX_TITLE_CHARS = 200  # of an item without a name
 MAX_ROWS = 1_000_000  # of a table: what a parser's memory holds as text
 _BOOKMARK = re.compile(r"(?is)<(dt|/dl|dl|dd|h3|a)\b([^>]*)>([^<]*)")
 _ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*"([^"]*)\"""")
-
-
-def _make(file: File, kind: str, title: str, text: str, key: str, **known: Any) -> Entry:
-    """One item of a collection; `facts` without a value are left out."""
-    facts = {name: fact for name, fact in known.pop("facts", {}).items() if fact}
-    known = {name: value for name, value in known.items() if value}
-    title = " ".join(title.split())[:MAX_TITLE_CHARS] or file.stem
-    return make_entry("media", title, text, file, path=key, media_type=kind, facts=facts, **known)
 
 
 def _digest(*parts: str) -> str:
@@ -58,42 +49,65 @@ def is_bookmarks(data: bytes) -> bool:
 
 def parse_bookmarks(file: File) -> list[Entry]:
     """Bookmarks as browsers and services export them: one entry each, in their folders."""
-    made: list[Entry] = []
+    rows: list[tuple[Mapping[str, str], list[str], str]] = []
     folders: list[str] = []
     named = ""
     for found in _BOOKMARK.finditer(file.text(declared_charset(file.data))):
-        tag, given, text = found[1].lower(), dict(_ATTRIBUTE.findall(found[2])), found[3].strip()
-        given = {name.lower(): unescape(value) for name, value in given.items()}
+        tag, text = found[1].lower(), unescape(found[3].strip())
         if tag == "h3":
-            named = unescape(text)
+            named = text
         elif tag == "dl":
             folders.append(named)
             named = ""
         elif tag == "/dl" and folders:
             folders.pop()
-        elif tag == "a" and given.get("href"):
-            made.append(
-                _make_bookmark(file, given, unescape(text), "/".join(filter(None, folders)))
-            )
-        elif tag == "dd" and made and text:
-            whole = "".join(piece.text for piece in made[-1].pieces)
-            old = made.pop()
-            pieces = cut_fields({"": f"{whole}\n{unescape(text)}"})
-            made.append(replace(old, pieces=pieces))
-    if not made:
-        raise RefusedFormat("no_text", "no bookmarks")
-    return made
+        elif tag == "a":
+            given = {name.lower(): unescape(value) for name, value in _ATTRIBUTE.findall(found[2])}
+            rows.append((given, [text], "/".join(filter(None, folders))))
+        elif tag == "dd" and rows:
+            rows[-1][1].append(text)
+    return make_each(file, "bookmark", rows, lambda row: _make_bookmark(file, *row))
 
 
-def _make_bookmark(file: File, given: Mapping[str, str], name: str, folder: str) -> Entry:
-    url = given["href"][:MAX_URL_CHARS]
-    tags = tuple(tag.strip() for tag in given.get("tags", "").split(",") if tag.strip())
-    lines = [name, url, f"Folder: {folder}" if folder else "", given.get("shortcuturl", "")]
-    added = given.get("add_date") or given.get("time_added") or ""
-    return make_entry(
-        "media", (name or url)[:MAX_TITLE_CHARS], "\n".join(filter(None, lines)), file, path=url,
-        media_type="bookmark", url=url, tags=tags, facts={"folder": folder} if folder else {},
-        created_at=read_time(added) or file.modified,
+def _make_bookmark(
+    file: File, given: Mapping[str, str], texts: list[str], folder: str
+) -> Iterator[Entry]:
+    if url := given.get("href", "")[:MAX_URL_CHARS]:
+        name, *said = texts
+        lines = [name, url, f"Folder: {folder}" if folder else "", given.get("shortcuturl"), *said]
+        yield make_document(
+            file, "bookmark", (name or url)[:MAX_TITLE_CHARS], "\n".join(filter(None, lines)),
+            path=url, url=url, keywords=given.get("tags", ""), facts={"folder": folder},
+            created_at=read_time(given.get("add_date") or given.get("time_added") or ""),
+        )  # fmt: skip
+
+
+_POSTS = re.compile(rb"\s*window\.YTD\.tweets?\.part\d+\s*=\s*")
+
+
+def is_posts(data: bytes) -> bool:
+    """Whether a script holds the posts of an archive of X."""
+    return _POSTS.match(data) is not None
+
+
+def parse_posts(file: File) -> list[Entry]:
+    """Posts of an archive of X: one entry each, with whole addresses."""
+    value = load_json(replace(file, data=_POSTS.sub(b"", file.data, count=1)))
+    return make_each(file, "post", list_dicts(value), partial(_make_post, file))
+
+
+def _make_post(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    post = row.get("tweet") or row
+    key, links = str(post["id_str"]), post.get("entities") or {}
+    text = unescape(str(post.get("full_text") or post.get("text") or ""))
+    for each in list_dicts(links.get("urls")):
+        if short := each.get("url"):
+            text = text.replace(short, each.get("expanded_url") or short)
+    when = read_time(datetime.strptime(post["created_at"], "%a %b %d %H:%M:%S %z %Y"))
+    lost = Counter({"picture": len(list_dicts(links.get("media")))})
+    yield make_document(
+        file, "post", " ".join(text.split())[:MAX_TITLE_CHARS], text, path=key, created_at=when,
+        url=f"https://x.com/i/status/{key}", lost=lost,
     )  # fmt: skip
 
 
@@ -108,22 +122,19 @@ def is_clippings(text: str) -> bool:
 
 def parse_clippings(file: File) -> list[Entry]:
     """Highlights and notes of a Kindle: one entry each, with book, author and place."""
-    made: list[Entry] = []
-    for block in re.split(r"(?m)^={8,}\s*$", file.text()):
-        lines = block.strip("\ufeff\n ").split("\n")
-        if len(lines) < 2:
-            continue
-        found = re.match(r"(.*?)\s*(?:\(([^()]*)\))?$", lines[0].strip())
-        book, author = (found[1], found[2] or "") if found else (lines[0], "")
-        text = "\n".join(lines[2:]).strip()
-        if text:
-            page, location = _PAGE.search(lines[1]), _LOCATION.search(lines[1])
-            place = {"page": page[1] if page else "", "location": location[1] if location else ""}
-            when = _read_long_date(lines[1].rpartition("|")[2])
-            made.append(_make_highlight(file, text, book, author, place, when))
-    if not made:
-        raise RefusedFormat("no_text", "no highlights")
-    return made
+    blocks = re.split(r"(?m)^={8,}\s*$", file.text())
+    return make_each(file, "highlight", blocks, partial(_make_clipping, file))
+
+
+def _make_clipping(file: File, block: str) -> Iterator[Entry]:
+    book, where, *lines = [*block.strip("\ufeff\n ").split("\n"), ""]
+    found = re.match(r"(.*?)\s*(?:\(([^()]*)\))?$", book.strip())
+    book, author = (found[1], found[2] or "") if found else (book, "")
+    if text := "\n".join(lines).strip():
+        page, location = _PAGE.search(where), _LOCATION.search(where)
+        place = {"page": page[1] if page else "", "location": location[1] if location else ""}
+        when = _read_long_date(where.rpartition("|")[2])
+        yield _make_highlight(file, text, book, author, place, when)
 
 
 def _make_highlight(
@@ -136,9 +147,10 @@ def _make_highlight(
     # a highlight may be drawn longer, and its text be mended: the place is what stays
     where = place.get("location", "") or place.get("page", "") or text[:60]
     key = known.pop("key", "") or _digest(book, where)
+    title = " ".join(f"{book}: {text}".split())[:MAX_TITLE_CHARS]
     facts = {"book": book, "author": author, **place}
-    return _make(
-        file, "highlight", f"{book}: {text}", whole, key, facts=facts, created_at=when, **known
+    return make_document(
+        file, "highlight", title, whole, path=key, facts=facts, created_at=when, **known
     )
 
 
@@ -164,28 +176,16 @@ def _read_long_date(text: str) -> int | None:
     return read_time(f"{year}-{month:02}-{int(day):02}T{hour:02}:{minute:02}:{second:02}")
 
 
-def read_table(file: File) -> list[list[str]]:
-    """The rows of a table with commas, semicolons or tabs. Raises `RefusedFormat`."""
-    text = file.text()
-    csv.field_size_limit(1 << 24)
-    head = text[:16_384].partition("\n")[0]  # the first row names the columns
-    mark = max(",;\t|", key=head.count) if file.suffix != "tsv" else "\t"
-    try:
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter=mark))
-    except csv.Error as error:
-        raise RefusedFormat("broken", str(error)) from error
-
-
 def parse_table(file: File) -> list[Entry]:
     """A table: highlights of Readwise, references of Zotero, or the table as it is."""
-    rows = read_table(file)
-    head = [name.strip().lower() for name in rows[0]] if rows else []
+    head = {name.strip().lower() for name in next(read_table(file), [])}
     for wanted, make in _TABLES.items():
-        if set(wanted) <= set(head):
-            named = (dict(zip(head, row, strict=False)) for row in rows[1:])
-            return make_each(file, "row", named, partial(make, file))
-    lines = [line for row in rows[:MAX_ROWS] if (line := write_row(row))]
-    return [make_document(file, file.suffix, file.stem, "\n".join(lines))]
+        if set(wanted) <= head:
+            return make_each(file, "row", read_named_rows(file), partial(make, file))
+    rows = read_table(file)
+    text = "\n".join(filter(None, map(write_row, islice(rows, MAX_ROWS))))
+    lost = Counter({"row over the limit": sum(1 for _ in rows)})
+    return [make_document(file, file.suffix, file.stem, text, lost=lost)]
 
 
 def _make_readwise(file: File, row: Mapping[str, str]) -> Iterator[Entry]:
@@ -220,13 +220,14 @@ def _make_reference(file: File, key: str, fields: Mapping[str, str], added: str 
     shown = {name: value.strip() for name, value in fields.items() if value and value.strip()}
     title = shown.get("title", "") or key
     text = "\n".join(f"{name}: {value}" for name, value in shown.items() if name != "key")
-    tags = [tag.strip() for tag in re.split(r"[,;]", shown.get("keywords", "")) if tag.strip()]
     url = shown.get("url", "") or (f"https://doi.org/{shown['doi']}" if shown.get("doi") else "")
     when = read_time(shown.get("date", "")) or read_time(f"{shown.get('year', '')[:4]}-01-01")
-    return _make(
-        file, "reference", title, text, key or _digest(title, shown.get("author", "")),
-        facts={"author": shown.get("author", ""), "year": shown.get("year", "")},
-        url=url[:MAX_URL_CHARS], tags=tuple(tags), created_at=when or read_time(added),
+    author = shown.get("author", "")
+    return make_document(
+        file, "reference", " ".join(title.split())[:MAX_TITLE_CHARS], text, author=author,
+        path=key or _digest(title, author), keywords=shown.get("keywords", ""),
+        facts={"year": shown.get("year", "")}, url=url[:MAX_URL_CHARS],
+        created_at=when or read_time(added),
     )  # fmt: skip
 
 
@@ -241,15 +242,14 @@ def parse_bibtex(file: File) -> list[Entry]:
     starts = list(_BIB_ENTRY.finditer(text))
     ends = [found.start() for found in starts[1:]] + [len(text)]
     strings = dict(re.findall(r"(?i)@string\s*[{(]\s*(\w+)\s*=\s*[\"{]([^\"{}]*)[\"}]", text))
-    made = []
-    for found, end in zip(starts, ends, strict=True):
-        if found[1].lower() in _BIB_SKIPPED:
-            continue
-        fields = {"type": found[1].lower(), **dict(_read_bib(text[found.end() : end], strings))}
-        made.append(_make_reference(file, found[2], fields))
-    if not made:
-        raise RefusedFormat("no_text", "no references")
-    return made
+
+    def make(row: tuple[re.Match[str], int]) -> Iterator[Entry]:
+        found, end = row
+        if found[1].lower() not in _BIB_SKIPPED:
+            fields = {"type": found[1].lower(), **dict(_read_bib(text[found.end() : end], strings))}
+            yield _make_reference(file, found[2], fields)
+
+    return make_each(file, "reference", zip(starts, ends, strict=True), make)
 
 
 def _read_bib(body: str, strings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -284,19 +284,16 @@ _RIS = {
 
 def parse_ris(file: File) -> list[Entry]:
     """References in RIS: one entry each."""
-    made: list[Entry] = []
+    *parts, _ = re.split(r"(?m)^ER  -.*$", file.text())
+    return make_each(file, "reference", parts, lambda part: [_make_ris(file, part)])
+
+
+def _make_ris(file: File, part: str) -> Entry:
     fields: dict[str, str] = {}
-    for line in file.text().split("\n"):
-        found = re.match(r"([A-Z][A-Z0-9])  - ?(.*)", line)
-        if found and found[1] == "ER":
-            made.append(_make_reference(file, fields.get("key", ""), fields))
-            fields = {}
-        elif found and found[2].strip():
-            name = _RIS.get(found[1], found[1].lower())
-            fields[name] = "; ".join(filter(None, [fields.get(name, ""), found[2].strip()]))
-    if not made:
-        raise RefusedFormat("no_text", "no references")
-    return made
+    for tag, value in re.findall(r"(?m)^([A-Z][A-Z0-9])  - ?(.*\S)", part):
+        name = _RIS.get(tag, tag.lower())
+        fields[name] = "; ".join(filter(None, [fields.get(name, ""), value.strip()]))
+    return _make_reference(file, fields.get("key", ""), fields)
 
 
 def is_csl(value: Any) -> bool:
@@ -307,20 +304,18 @@ def is_csl(value: Any) -> bool:
     )  # fmt: skip
 
 
-def parse_csl(file: File) -> list[Entry]:
+def parse_csl(file: File, value: Any) -> list[Entry]:
     """References in CSL-JSON: one entry each."""
-    rows = [row for row in load_json(file) if isinstance(row, dict)]
-    return make_each(file, "reference", rows, lambda row: [_make_csl(file, row)])
+    return make_each(file, "reference", list_dicts(value), lambda row: [_make_csl(file, row)])
 
 
 def _make_csl(file: File, row: Mapping[str, Any]) -> Entry:
     fields = {
         name.lower(): str(value) for name, value in row.items() if isinstance(value, str | int)
     }
-    people = [each for each in row.get("author") or [] if isinstance(each, dict)]
     names = [
         str(each.get("literal") or f"{each.get('given', '')} {each.get('family', '')}")
-        for each in people
+        for each in list_dicts(row.get("author"))
     ]
     issued = (row.get("issued") or {}).get("date-parts") or [[]]
     when = "-".join(f"{int(part):02}" for part in issued[0] if str(part).isdigit())

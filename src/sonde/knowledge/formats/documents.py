@@ -15,7 +15,7 @@ from sonde.knowledge.formats import (
     RefusedFormat,
     compose_accents,
     decode_bytes,
-    load_json,
+    list_dicts,
     make_document,
     open_archive,
     parse_xml,
@@ -23,6 +23,7 @@ from sonde.knowledge.formats import (
     read_member,
     split_front,
 )
+from sonde.knowledge.formats.data_files import load_json
 from sonde.knowledge.formats.pages import declared_charset, read_html
 from sonde.knowledge.formats.pdf import read_picture
 from sonde.stores.knowledge.base import Entry
@@ -34,10 +35,14 @@ _DC = "{http://purl.org/dc/elements/1.1/}"
 _DRM = "META-INF/encryption.xml"
 _HEADS: Mapping[str, tuple[str, ...]] = {
     "org": (r"(?im)^#\+(title|author|date): +(.+)$",),
-    "adoc": (r"(?m)\A(=) (.+)$", r"(?m)^:(author|date|revdate): +(.+)$"),
+    "adoc": (
+        r"(?m)\A(=) (.+)$",
+        r"\A=( ).+\n([^\W\d_][^:;<\n]*)",
+        r"(?m)^:(author|date|revdate): +(.+)$",
+    ),
     "rst": (r"(?m)\A()(?:[=*#~-]{3,}\n)?(\S.*)\n[=*#~-]{3,}$", r"(?im)^:(author|date): +(.+)$"),
 }
-"""How text formats write their title, author and date."""
+"""How text formats write their title, author and date, behind a name or another mark."""
 
 
 def parse_epub(file: File) -> list[Entry]:
@@ -73,16 +78,15 @@ def parse_epub(file: File) -> list[Entry]:
         "tags": [each.text for each in package.iter(f"{_DC}subject") if each.text],
     }
     text, known = "\n\n".join(filter(None, parts)), read_media_facts(said, file, "epub")
-    facts = {"author": package.findtext(f".//{_DC}creator") or ""}
-    return [make_document(file, "epub", title, text, facts=facts, lost=lost, **known)]
+    author = package.findtext(f".//{_DC}creator") or ""
+    return [make_document(file, "epub", title, text, author=author, lost=lost, **known)]
 
 
 def parse_markdown(file: File) -> list[Entry]:
     """A Markdown document; its front matter gives title, address, kind, tags and times."""
     front, body = split_front(file.text())
-    facts = {"front_matter": front} if front else {}
-    title, known = str(front.get("title") or file.stem), read_media_facts(front, file, "markdown")
-    return [make_document(file, "markdown", title, body, facts=facts, **known)]
+    title, known = str(front.get("title") or ""), read_media_facts(front, file, "markdown")
+    return [make_document(file, "markdown", title, body, facts={"front_matter": front}, **known)]
 
 
 def parse_plain_text(file: File) -> list[Entry]:
@@ -90,10 +94,10 @@ def parse_plain_text(file: File) -> list[Entry]:
     text = file.text()
     said = {name.lower(): value.strip() for pattern in _HEADS.get(file.suffix, ())
             for name, value in re.findall(pattern, text[:4_000])}  # fmt: skip
-    title = said.get("title") or said.get("=") or said.get("") or file.stem
+    title = said.get("title") or said.get("=") or said.get("") or ""
     date = read_time(said.get("date") or said.get("revdate") or "")
-    facts = {"author": said.get("author", "")}
-    return [make_document(file, "txt", title, text, facts=facts, created_at=date)]
+    author = said.get("author") or said.get(" ", "")
+    return [make_document(file, "txt", title, text, author=author, created_at=date)]
 
 
 def parse_image(file: File) -> list[Entry]:
@@ -115,8 +119,7 @@ def parse_image(file: File) -> list[Entry]:
     if seen := read_picture(file.data):
         facts["read_by_tesseract"] = "the text in the picture"
         text = f"{seen}\n\n{text}"
-    created = read_time(taken) or file.modified
-    return [make_document(file, "image", file.stem, text, facts=facts, created_at=created)]
+    return [make_document(file, "image", "", text, facts=facts, created_at=read_time(taken))]
 
 
 def is_notebook(value: Any) -> bool:
@@ -124,32 +127,27 @@ def is_notebook(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("cells"), list) and "nbformat" in value
 
 
-def parse_notebook(file: File) -> list[Entry]:
+def parse_notebook(file: File, value: Any = None) -> list[Entry]:
     """A notebook: its text, its code, and what the code printed."""
-    value = load_json(file)
+    value = value or load_json(file)
     if not is_notebook(value):
         raise RefusedFormat("broken", "not a notebook")
     known = value.get("metadata") if isinstance(value.get("metadata"), dict) else {}
     language = str((known.get("language_info") or {}).get("name") or "")
     lost: Counter[str] = Counter()
     parts: list[str] = []
-    for cell in value["cells"]:
-        if not isinstance(cell, dict):
-            continue
+    for cell in list_dicts(value["cells"]):
         text = _join_source(cell.get("source"))
         parts.append(
             f"```{language}\n{text}\n```" if cell.get("cell_type") == "code" and text else text
         )
-        for output in cell.get("outputs") or []:
-            parts += _read_output(output, lost) if isinstance(output, dict) else []
+        for output in list_dicts(cell.get("outputs")):
+            parts += _read_output(output, lost)
     text = "\n\n".join(filter(None, parts))
     heading = re.search(r"(?m)^# +(.+)$", text)
-    title = str(known.get("title") or "") or (heading[1] if heading else file.stem)
-    authors = [
-        str(each.get("name") or "") for each in known.get("authors") or [] if isinstance(each, dict)
-    ]
-    facts = {"author": ", ".join(authors)}
-    return [make_document(file, "notebook", title, text, lost=lost, facts=facts)]
+    title = str(known.get("title") or "") or (heading[1] if heading else "")
+    author = ", ".join(str(each.get("name") or "") for each in list_dicts(known.get("authors")))
+    return [make_document(file, "notebook", title, text, lost=lost, author=author)]
 
 
 def _join_source(source: Any) -> str:
@@ -198,9 +196,9 @@ def parse_latex(file: File) -> list[Entry]:
     }
     _, begin, body = text.partition("\\begin{document}")
     body = (body if begin else text).partition("\\end{document}")[0]
-    facts, when = {"author": " ".join(said["author"].split())}, read_time(said["date"])
+    author, when = " ".join(said["author"].split()), read_time(said["date"])
     text = _write_latex(body)
-    return [make_document(file, "latex", said["title"], text, facts=facts, created_at=when)]
+    return [make_document(file, "latex", said["title"], text, author=author, created_at=when)]
 
 
 def _argument(text: str, command: str) -> str:
@@ -234,6 +232,7 @@ def _plain_latex(text: str) -> str:
     text = _DROPPED.sub("", _COMMENT.sub("", text))
     text = re.sub(r"\\hypertarget\s*\{[^{}]*\}", "", text)
     text = _LATEX_HEADING.sub(lambda found: f"\n\n{'#' * _LEVELS[found[1]]} {{", text)
+    text = re.sub(r"(?m)^#+ \{[^{}]*", lambda found: " ".join(found[0].split()), text)
     text = _HREF.sub(lambda found: f"[{found[2]}]({found[1]})", text)
     text = compose_accents(text)
     text = re.sub(r"\\item\s*\[([^\]]*)\]", r"\n- \1 ", text)
@@ -258,10 +257,10 @@ def parse_opml(file: File) -> list[Entry]:
         raise RefusedFormat("unknown", "not an outline")
     said = {each.tag: each.text or "" for each in root.iterfind("head/*")}
     lines = [line for each in root.iterfind("body/outline") for line in _write_outline(each, 0)]
-    facts = {"author": said.get("ownerName", "")}
+    author = said.get("ownerName", "")
     when = _read_mail_date(said.get("dateCreated", ""))
     title, text = said.get("title", ""), "\n".join(lines)
-    return [make_document(file, "outline", title, text, facts=facts, created_at=when)]
+    return [make_document(file, "outline", title, text, author=author, created_at=when)]
 
 
 def _write_outline(node: Any, depth: int) -> Iterator[str]:

@@ -22,6 +22,7 @@ from sonde.knowledge.formats import (
     File,
     RefusedFormat,
     decode_bytes,
+    make_document,
     make_each,
     make_entry,
 )
@@ -143,7 +144,7 @@ def _make_mails(file: File, data: bytes) -> Iterator[Entry]:
         "media", subject or file.stem, text or subject, file,
         path=_find_key(message, data), media_type="email", created_at=sent, last_modified=sent,
         tags=tuple(tag.strip() for tag in labels.split(",") if tag.strip()),
-        facts={name: fact for name, fact in facts.items() if fact},
+        facts=facts,
     )  # fmt: skip
 
 
@@ -209,20 +210,13 @@ def _write_mail(
 
 def _sort_parts(message: Message) -> tuple[list[Message], list[Message]]:
     """The parts that a mail program shows as the body, and those it shows as attachments."""
-    if message.get_content_type() == "multipart/alternative":
-        bodies, others = [], []
-        for part in _subparts(message):
-            inner, more = _sort_parts(part)
-            bodies += inner
-            others += more
-        plain = [part for part in bodies if part.get_content_type() == "text/plain"]
-        pages = [part for part in bodies if part.get_content_type() == "text/html"]
-        said, shown = (sum(len(_read_body(p)) for p in parts) for parts in (plain, pages))
-        is_stub = not said or (said < _STUB_CHARS and shown > 3 * said)
-        return (pages if is_stub and pages else plain or bodies), others
     if message.is_multipart() and message.get_content_type() != "message/rfc822":
-        pairs = [_sort_parts(part) for part in _subparts(message)]
-        return [p for body, _ in pairs for p in body], [p for _, rest in pairs for p in rest]
+        inside = [part for part in message.get_payload() if isinstance(part, Message)]
+        pairs = [_sort_parts(part) for part in inside]
+        bodies, others = ([part for pair in pairs for part in pair[at]] for at in (0, 1))
+        if message.get_content_type() == "multipart/alternative":
+            bodies = _choose_body(bodies)
+        return bodies, others
     disposed = message.get_content_disposition() == "attachment" or (
         bool(_file_name(message)) and message.get_content_type() not in ("text/plain", "text/html")
     )
@@ -231,11 +225,13 @@ def _sort_parts(message: Message) -> tuple[list[Message], list[Message]]:
     return [], [message]
 
 
-def _subparts(message: Message) -> list[Message]:
-    inside = message.get_payload()
-    return (
-        [part for part in inside if isinstance(part, Message)] if isinstance(inside, list) else []
-    )
+def _choose_body(bodies: list[Message]) -> list[Message]:
+    """Of the same text as plain text and as a page: the page if the plain text is a stub."""
+    plain = [part for part in bodies if part.get_content_type() == "text/plain"]
+    pages = [part for part in bodies if part.get_content_type() == "text/html"]
+    said, shown = (sum(len(_read_body(part)) for part in parts) for parts in (plain, pages))
+    is_stub = not said or (said < _STUB_CHARS and shown > 3 * said)
+    return pages if is_stub and pages else plain or bodies
 
 
 def _file_name(part: Message) -> str:
@@ -356,39 +352,28 @@ def _read_value(given: str, value: str) -> str:
 
 
 def _make_record(file: File, kind: str, lines: list[_Field], names: Mapping[str, str]) -> Entry:
-    first: dict[str, str] = {}
-    for line in lines:
-        first.setdefault(line.name, line.value)
+    first = {line.name: line.value for line in reversed(lines)}
+
+    def pick(*names: str) -> str:
+        return next((first[name] for name in names if first.get(name)), "")
+
     shown: list[str] = []
     for name, label in names.items():
         for line in lines:
             if line.name == name and line.value.strip(";"):
                 value = line.value.removeprefix("mailto:").removeprefix("MAILTO:")
+                if name in ("ADR", "ORG"):
+                    value = " ".join(filter(None, value.split(";")))
                 named = re.search(r'CN="?([^";:]+)', line.given)
-                value = (
-                    " ".join(filter(None, value.split(";"))) if name in ("ADR", "ORG") else value
-                )
                 value = f"{named[1]} ({value})" if named else value
                 shown.append(f"{label}: {value}" if label else value)
-    title = (
-        first.get("SUMMARY")
-        or first.get("FN")
-        or " ".join(reversed(first.get("N", "").split(";")[:2]))
-    )
-    when = read_time(first.get("DTSTART") or first.get("DUE") or first.get("CREATED") or "")
-    changed = read_time(
-        first.get("LAST-MODIFIED") or first.get("REV") or first.get("DTSTAMP") or ""
-    )
-    tags = [
-        tag.strip() for line in lines if line.name == "CATEGORIES" for tag in line.value.split(",")
-    ]
-    key = first.get("UID", "") + (
-        f"/{first['RECURRENCE-ID']}" if first.get("RECURRENCE-ID") else ""
-    )
-    url = first.get("URL", "")
-    return make_entry(
-        "media", title.strip() or file.stem, "\n".join(shown) or title, file,
-        path=key or DERIVED + (title.strip() + first.get("DTSTART", "")), media_type=kind,
-        tags=tuple(filter(None, tags)), url=url if url.startswith("http") else "",
-        created_at=when or file.modified, last_modified=changed or file.modified,
+    title = (pick("SUMMARY", "FN") or " ".join(reversed(pick("N").split(";")[:2]))).strip()
+    key = "/".join(filter(None, [pick("UID"), pick("RECURRENCE-ID")]))
+    url = pick("URL")
+    return make_document(
+        file, kind, title, "\n".join(shown) or title, path=key or DERIVED + title + pick("DTSTART"),
+        keywords=",".join(line.value for line in lines if line.name == "CATEGORIES"),
+        url=url if url.startswith("http") else "",
+        created_at=read_time(pick("DTSTART", "DUE", "CREATED")),
+        last_modified=read_time(pick("LAST-MODIFIED", "REV", "DTSTAMP")),
     )  # fmt: skip

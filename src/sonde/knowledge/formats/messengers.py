@@ -12,10 +12,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
-from sonde.knowledge.formats import LEFT_OUT, File, RefusedFormat, decode_bytes, make_chat
+from sonde.knowledge.formats import (
+    LEFT_OUT,
+    File,
+    RefusedFormat,
+    decode_bytes,
+    list_dicts,
+    make_chat,
+)
 from sonde.knowledge.formats.pages import read_html
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.formats import read_time
@@ -28,6 +35,7 @@ _MEDIA = re.compile(
     r"multimedia omitido|media omessi|arquivo de mídia oculto)>$|"
     r"^\u200e?(?:image|video|audio|sticker|GIF|document|Contact card) omitted$"
 )
+_LINE = re.compile(r"[^\n]+")
 _WHATSAPP = re.compile(
     r"\u200e?\[?(\d{1,4})[./-](\d{1,2})[./-](\d{2,4}),? +(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
     r"[ \u00a0\u202f]?([AaPp]\.?[ \u00a0\u202f]?[Mm]\.?)?\]?(?: -)? (?:([^:\n]{1,80}): )?(.*)"
@@ -39,12 +47,11 @@ _CHAT_NAME = re.compile(
 _TELEGRAM_PAGE = re.compile(
     r'(?s)<div class="message [^"]*" id="message(-?\d+)">(.*?)(?=<div class="message |\Z)'
 )
+_SIGNAL_STEMS = ("data", "chat", "messages", "index")  # of a file in a folder with the name
 _SIGNAL_LINE = re.compile(r"\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\] ([^:\n]{1,80}): ?(.*)")
 
 
-def make_talk(
-    file: File, app: str, title: str, rows: Iterator[Piece], key: str = "", **facts: Any
-) -> Entry:
+def make_talk(file: File, app: str, title: str, rows: Iterator[Piece], key: str = "") -> Entry:
     """A conversation; messages without text are counted as left out."""
     messages: list[Piece] = []
     lost: Counter[str] = Counter()
@@ -55,14 +62,14 @@ def make_talk(
             lost[EMPTY] += 1
     if not messages:
         raise RefusedFormat("no_text")
-    known = {"app": app, LEFT_OUT: dict(lost), **facts}
-    return make_chat(title, messages, file, path=key, facts={k: v for k, v in known.items() if v})
+    facts = {"app": app, LEFT_OUT: dict(lost)}
+    return make_chat(title, messages, file, path=key, facts=facts)
 
 
 def make_slack(file: File, rows: Any) -> Iterator[Entry]:
     """A day of a channel; the folder is the channel's name."""
     names = _read_people(file.beside)
-    channel = file.path.split("/")[-2] if "/" in file.path else "Slack"
+    channel = file.folder or "Slack"
 
     def read() -> Iterator[Piece]:
         for row in rows:
@@ -84,14 +91,14 @@ def make_slack(file: File, rows: Any) -> Iterator[Entry]:
 def _read_slack(row: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The text of a message, or of its blocks; then attachments and files by their names."""
     parts = [str(row.get("text") or "") or "".join(_list_block_texts(row.get("blocks")))]
-    for each in _dicts(row.get("attachments")):
+    for each in list_dicts(row.get("attachments")):
         shown = [
             each.get("title"),
             each.get("text") or each.get("fallback"),
             each.get("title_link"),
         ]
         parts += [str(text) for text in shown if text]
-    for each in _dicts(row.get("files")):
+    for each in list_dicts(row.get("files")):
         named = each.get("title") or each.get("name")
         parts += [f"[{named}]"] if named else []
         parts += [str(each["plain_text"])] if each.get("plain_text") else []
@@ -113,10 +120,6 @@ def _list_block_texts(value: Any) -> Iterator[str]:
                 yield from _list_block_texts(each[name])
         if each.get("type") in ("rich_text_section", "section", "rich_text_preformatted"):
             yield "\n"
-
-
-def _dicts(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _read_people(data: bytes) -> Mapping[str, str]:
@@ -153,8 +156,8 @@ def make_telegram(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     one = isinstance(row.get("messages"), list)
     chats = row.get("chats")
     listed = [row] if one else chats.get("list") if isinstance(chats, dict) else []
-    for chat in _dicts(listed):
-        rows = (_read_telegram(message) for message in _dicts(chat.get("messages"))
+    for chat in list_dicts(listed):
+        rows = (_read_telegram(message) for message in list_dicts(chat.get("messages"))
                 if message.get("type", "message") == "message")  # fmt: skip
         title = str(chat.get("name") or "Telegram")
         try:
@@ -170,7 +173,7 @@ def _read_telegram(message: Mapping[str, Any]) -> Piece:
     if isinstance(poll, dict):
         answers = [
             f"- {each.get('text')} ({each.get('voters', 0)})"
-            for each in _dicts(poll.get("answers"))
+            for each in list_dicts(poll.get("answers"))
         ]
         text = "\n".join(filter(None, [text, f"Poll: {poll.get('question')}", *answers]))
     named = message.get("file_name") or message.get("title")
@@ -228,14 +231,14 @@ def make_discord(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     guild, channel = row.get("guild") or {}, row.get("channel") or {}
 
     def read() -> Iterator[Piece]:
-        for message in _dicts(row.get("messages")):
+        for message in list_dicts(row.get("messages")):
             author = message.get("author") or {}
             parts = [str(message.get("content") or "")]
             parts += [
                 f"[{each.get('fileName')}]({each.get('url')})"
-                for each in _dicts(message.get("attachments"))
+                for each in list_dicts(message.get("attachments"))
             ]
-            for each in _dicts(message.get("embeds")):
+            for each in list_dicts(message.get("embeds")):
                 parts += [
                     str(each[name]) for name in ("title", "description", "url") if each.get(name)
                 ]
@@ -260,20 +263,20 @@ def make_messenger(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """A conversation of Messenger or Instagram; their JSON has UTF-8 spelled as Latin-1."""
 
     def read() -> Iterator[Piece]:
-        for message in reversed(_dicts(row.get("messages"))):  # the newest is the first
+        for message in reversed(list_dicts(row.get("messages"))):  # the newest is the first
             parts = [_mend(message.get("content"))]
             share = message.get("share") or {}
             parts += [_mend(share.get("share_text")), _mend(share.get("link"))]
             for name in ("photos", "videos", "files", "audio_files"):
                 parts += [
                     f"[{each.get('uri', '').rsplit('/', 1)[-1]}]"
-                    for each in _dicts(message.get(name))
+                    for each in list_dicts(message.get(name))
                 ]
             yield Piece("\n".join(filter(None, parts)), sender=_mend(message.get("sender_name")),
                         created_at=read_time(message.get("timestamp_ms")))  # fmt: skip
 
     path = str(row.get("thread_path") or "")
-    names = ", ".join(_mend(each.get("name")) for each in _dicts(row.get("participants")))
+    names = ", ".join(_mend(each.get("name")) for each in list_dicts(row.get("participants")))
     yield make_talk(file, "Messenger", _mend(row.get("title")) or names or file.stem, read(), path)
 
 
@@ -289,22 +292,21 @@ def make_signal(file: File, rows: Sequence[Mapping[str, Any]]) -> Iterator[Entry
     """Conversations as signal-export and sigtop write them in JSON."""
 
     def read() -> Iterator[Piece]:
-        for row in _dicts(rows):
+        for row in list_dicts(rows):
             sender = row.get("sender") or row.get("from") or row.get("source") or ""
             when = read_time(row.get("sent_at") or row.get("date") or row.get("timestamp"))
             files = [
                 f"[{each.get('fileName') or each.get('name')}]"
-                for each in _dicts(row.get("attachments"))
+                for each in list_dicts(row.get("attachments"))
             ]
             text = "\n".join(filter(None, [str(row.get("body") or ""), *files]))
             yield Piece(text, uuid=str(row.get("id") or ""), sender=str(sender), created_at=when)
 
-    title = (
-        file.path.split("/")[-2]
-        if file.stem in ("data", "chat", "messages") and "/" in file.path
-        else file.stem
-    )
-    yield make_talk(file, "Signal", title, read())
+    yield make_talk(file, "Signal", _name_signal(file), read())
+
+
+def _name_signal(file: File) -> str:
+    return file.folder if file.stem in _SIGNAL_STEMS and file.folder else file.stem
 
 
 def is_signal(text: str) -> bool:
@@ -321,12 +323,7 @@ def parse_signal(file: File) -> list[Entry]:
             rows.append(Piece(found[3], sender=found[2], created_at=read_time(found[1])))
         elif rows and line.strip():
             rows[-1] = replace(rows[-1], text=f"{rows[-1].text}\n{line}")
-    title = (
-        file.path.split("/")[-2]
-        if file.stem in ("chat", "index") and "/" in file.path
-        else file.stem
-    )
-    return [make_talk(file, "Signal", title, iter(rows))]
+    return [make_talk(file, "Signal", _name_signal(file), iter(rows))]
 
 
 def is_whatsapp(text: str) -> bool:
@@ -338,22 +335,22 @@ def is_whatsapp(text: str) -> bool:
 def parse_whatsapp(file: File) -> list[Entry]:
     """A conversation exported as text; lines without a date continue the message before."""
     messages: list[Piece] = []
-    rows = [(_WHATSAPP.match(line), line) for line in file.text().split("\n")]
-    month_first = _is_month_first([found for found, _ in rows if found])
-    for found, line in rows:
-        if found is None:
-            if messages and line.strip():
-                messages[-1] = replace(messages[-1], text=f"{messages[-1].text}\n{line}")
+    text = file.text()
+    dated = filter(None, (_WHATSAPP.match(line[0]) for line in _LINE.finditer(text)))
+    days = [next(rows) for _, rows in groupby(dated, key=lambda found: found.group(1, 2, 3))]
+    month_first = _is_month_first(days)
+    for line in _LINE.finditer(text):
+        if not (found := _WHATSAPP.match(line[0])):
+            if messages and line[0].strip():
+                messages[-1] = replace(messages[-1], text=f"{messages[-1].text}\n{line[0]}")
         elif found[8] is not None:
             when = _read_whatsapp(found, month_first=month_first)
-            text = "" if _MEDIA.match(found[9].strip()) else found[9].strip()
-            messages.append(Piece(text, sender=found[8].strip(), created_at=when))
+            said = "" if _MEDIA.match(found[9].strip()) else found[9].strip()
+            messages.append(Piece(said, sender=found[8].strip(), created_at=when))
     title = _CHAT_NAME.sub("", file.stem)
     if title == "_chat":  # of iOS, in an archive or folder with the name
         people = dict.fromkeys(message.sender for message in messages)
-        title = (
-            _CHAT_NAME.sub("", file.path.split("/")[-2]) if "/" in file.path else ", ".join(people)
-        )
+        title = _CHAT_NAME.sub("", file.folder) or ", ".join(people)
     return [make_talk(file, "WhatsApp", title, iter(messages))]
 
 

@@ -1,4 +1,4 @@
-"""Notes: Markdown, Obsidian, Logseq, Joplin, Notion; exports of Evernote; Apple's `NoteStore`.
+"""Notes: Markdown, Obsidian, Logseq, Joplin, Notion, Keep; Evernote; Apple's `NoteStore`.
 
 Apple's form is known from public descriptions, not from Apple: texts, headings, lists, links, tags,
 tables by their cells and folders are read; drawings and scans are not, and a locked note is known
@@ -19,10 +19,12 @@ from sonde.knowledge.formats import (
     LOSS_OF,
     File,
     RefusedFormat,
+    list_dicts,
     list_said_tags,
     make_each,
     make_entry,
     parse_xml,
+    read_media_facts,
     read_times,
     split_front,
 )
@@ -40,6 +42,7 @@ _MARKDOWN_LINK = re.compile(r"!\[[^\[\]\n]*+\]\(([^()\s]++)[^()\n]*+\)")
 _HEADING = re.compile(r"\A\s*# +(.+)")
 _NOTE = re.compile(rb"(?s)<note\b(?:(?!<note\b).)*?</note>")
 _NOTION = re.compile(r" [0-9a-f]{32}$")
+_KEEP_TITLE_CHARS = 80  # of the text of a note without a title
 
 
 def parse_note(file: File) -> list[Entry]:
@@ -54,15 +57,19 @@ def parse_note(file: File) -> list[Entry]:
     attached = [target for is_file, target in links if is_file]
     attached += [unquote(target) for target in _MARKDOWN_LINK.findall(prose)]
     linked = [target for is_file, target in links if not is_file]
-    said = {"front_matter": front, "links": linked, "attachments": attached}
+    author, url = front.get("author") or "", read_media_facts(front, file, "")["url"]
+    author = ", ".join(map(str, author)) if isinstance(author, list) else str(author)
+    said = {"front_matter": front, "links": linked, "attachments": attached, "author": author}
     facts = {name: list(dict.fromkeys(fact)) if isinstance(fact, list) else fact
-             for name, fact in said.items() if fact}  # fmt: skip
+             for name, fact in said.items()}  # fmt: skip
     inline = [tag for tag in _TAG.findall(prose) if any(map(str.isalpha, tag))]
     tags = tuple(list_said_tags({"tags": [*list_said_tags(front), *inline]}))
     title, times = _find_title(file, front, body), read_times(front, file)
     found = _NOTION.search(file.stem)
     key = found[0].strip() if found else ""
-    return [make_entry("notes", title, body, file, path=key, tags=tags, facts=facts, **times)]
+    return [
+        make_entry("notes", title, body, file, path=key, tags=tags, facts=facts, url=url, **times)
+    ]
 
 
 def _find_title(file: File, front: Mapping[str, Any], body: str) -> str:
@@ -125,7 +132,7 @@ def _make_enex(file: File, note: Any) -> Entry:
         "notes", title, text, file, path=f"{DERIVED}{created or title}",
         url=note.findtext("note-attributes/source-url") or "",
         tags=tuple(tag.text for tag in note.iter("tag") if tag.text),
-        facts={name: fact for name, fact in facts.items() if fact},
+        facts=facts,
         created_at=created or file.modified,
         last_modified=read_time(note.findtext("updated") or "") or created or file.modified,
     )  # fmt: skip
@@ -220,7 +227,6 @@ def _make_note(
             text = _write_markdown(bytes(packed), attached)
         except (zlib.error, ValueError, IndexError, StopIteration):
             facts["unreadable"] = True
-    facts = {name: fact for name, fact in facts.items() if fact}
     tags = tuple(dict.fromkeys(re.findall(r"(?<!\S)#(\w[\w/-]*)", text)))
     times = [int((each + _EPOCH_S) * 1000) if each else 0 for each in (created, modified)]
     known: dict[str, object] = {"path": str(identifier or ""), "tags": tags, "facts": facts}
@@ -292,6 +298,33 @@ def _find(message: bytes, number: int) -> bytes:
     """A field that is a message."""
     fields = _read_fields(message)
     return next(value for name, value in fields if name == number and isinstance(value, bytes))
+
+
+def is_keep(value: Any) -> bool:
+    """Whether JSON is a note of Google Keep, as Takeout writes it."""
+    return isinstance(value, dict) and "userEditedTimestampUsec" in value
+
+
+def parse_keep(file: File, value: Mapping[str, Any]) -> list[Entry]:
+    """A note of Google Keep: text or list, links, labels."""
+    if value.get("isTrashed"):
+        raise RefusedFormat("unknown", "in the trash of Google Keep")
+    lines = [str(value.get("textContent") or "")]
+    lines += [f"- [{'x' if each.get('isChecked') else ' '}] {each.get('text')}"
+              for each in list_dicts(value.get("listContent"))]  # fmt: skip
+    lines += [f"[{each.get('title') or each['url']}]({each['url']})"
+              for each in list_dicts(value.get("annotations")) if each.get("url")]  # fmt: skip
+    kinds = (str(each.get("mimetype")) for each in list_dicts(value.get("attachments")))
+    lost = Counter(LOSS_OF.get(kind.partition("/")[0], "attached file") for kind in kinds)
+    if not (text := "\n".join(filter(None, lines)).strip()):
+        raise RefusedFormat("no_text")
+    edited = read_time(value["userEditedTimestampUsec"]) or file.modified
+    return [make_entry(
+        "notes", str(value.get("title") or text[:_KEEP_TITLE_CHARS]), text, file,
+        tags=tuple(str(each.get("name")) for each in list_dicts(value.get("labels"))),
+        facts={"app": "Google Keep", LEFT_OUT: dict(lost)}, last_modified=edited,
+        created_at=read_time(value.get("createdTimestampUsec")) or edited,
+    )]  # fmt: skip
 
 
 def _bytes(value: Any) -> bytes:

@@ -10,9 +10,7 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin
 
-from sonde.knowledge.formats import (
-    MAX_URL_CHARS,
-)
+from sonde.knowledge.formats import MAX_URL_CHARS
 
 _META = {
     "og:url": "url", "og:type": "type", "article:published_time": "created", "title": "title",
@@ -37,6 +35,7 @@ _BLOCKS = frozenset(
     "form h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section summary table ul".split()
 )
 _HIDDEN = frozenset("script style noscript template svg head select button iframe object".split())
+_NAMING = ("a", "span", "p")  # elements that name an author
 _CLOSES = {"li": {"li"}, "dt": {"dt", "dd"}, "dd": {"dt", "dd"}, "tr": {"tr", "td", "th"},
            "td": {"td", "th"}, "th": {"td", "th"}, "option": {"option"}}  # fmt: skip
 """Elements that the beginning of another one ends."""
@@ -169,11 +168,8 @@ class TextWriter:
                 self.write(each, inline=inline)
 
     def _link(self, node: Element) -> None:
-        target = (
-            urljoin(self._base, node.given.get("href", "").strip())
-            if node.given.get("href")
-            else ""
-        )
+        href = node.given.get("href", "").strip()
+        target = urljoin(self._base, href) if href else ""
         blocks = any(each.tag in _BLOCKS for each in node.walk())
         at = len(self.parts)
         self._inside(node, inline=False)
@@ -185,10 +181,9 @@ class TextWriter:
             return
         flat = shown.strip()
         plain = target.removeprefix("mailto:")[:MAX_URL_CHARS]
-        if flat != plain and "(" not in plain + "" and ")" not in plain:
-            self.parts[at:] = [shown.replace(flat, f"[{flat}]({plain})")]
-        elif flat != plain:
-            self.parts[at:] = [shown.replace(flat, f"{flat} <{plain}>")]
+        link = f"{flat} <{plain}>" if "(" in plain or ")" in plain else f"[{flat}]({plain})"
+        if flat != plain:
+            self.parts[at:] = [shown.replace(flat, link)]
 
     def _list(self, node: Element) -> None:
         self.parts.append("\n")
@@ -296,11 +291,7 @@ def read_head(root: Element) -> dict[str, str]:
                 said.setdefault(name, value)
         elif node.tag == "time" and given.get("datetime"):
             said.setdefault("published", given["datetime"])
-        elif "author" in (given.get("rel"), given.get("itemprop")) and node.tag in (
-            "a",
-            "span",
-            "p",
-        ):
+        elif "author" in (given.get("rel"), given.get("itemprop")) and node.tag in _NAMING:
             said.setdefault("author", node.text()[:200])
         elif node.tag == "svg":
             node.inside = [each for each in node.inside if isinstance(each, str)]

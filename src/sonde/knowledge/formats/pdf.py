@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import time
 import unicodedata
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from sonde.knowledge.formats import MAX_URL_CHARS, File, RefusedFormat, make_document
 from sonde.stores.knowledge.base import Entry
-from sonde.text.formats import read_time
+from sonde.text.formats import count_of, read_time
 
 SCAN_SECONDS = 300.0
 """For the scanned pages of one file, about a hundred; the rest is counted as left out."""
@@ -22,6 +23,11 @@ _DPI = 200  # what tesseract reads well; pages are 72 points to the inch
 _MAX_PIXELS = 40_000_000  # of a page: A2 at that resolution
 _FEW_CHARS = 16  # a page with less text and a picture is scanned: a stamp or a number
 MAX_HEADING_CHARS = 200  # longer entries of an outline are no headings
+MAX_PACKED_BYTES = 1 << 20  # of a part that is looked at for damage
+_PACKED = re.compile(
+    rb"<<(?:(?!stream|endobj)[\s\S]){0,500}?/FlateDecode(?:(?!stream)[\s\S]){0,300}?stream\r?\n"
+)
+_OTHERWISE = re.compile(rb"/Image|/ASCII|/LZW|/RunLength")  # pictures, and what is packed twice
 _BREAK = re.compile("(\\w+)(?:-|\u00ad|\u2010|\x02|\ufffe)[ \t]*\r?\n[ \t]*(\\w+)")
 _SOFT = re.compile("[\u00ad\x02\ufffe]")
 _ACCENT = re.compile("([\u00a8\u00b4`\u02c6\u02dc\u00b8\u02da]) ?([A-Za-z\u0131])")
@@ -55,17 +61,35 @@ def parse_pdf(file: File) -> list[Entry]:
             file.skip_part(f"page {number + 1}", str(error))
             text = ""
         pages.append(text)
+    lost["damaged part"] += _count_damaged(file)
     read = _read_scans(document, scanned, pages) if scanned else 0
     lost["scanned page"] += len(scanned) - read
     said = document.get_metadata_dict()
-    facts = {"author": said.get("Author", ""), "pages": str(len(document))}
-    facts |= {"read_by_tesseract": f"{read} of {len(document)} pages"} if read else {}
+    by_tesseract = f"{read} of {len(document)} pages" if read else ""
+    facts = {"pages": str(len(document)), "read_by_tesseract": by_tesseract}
     text = _join_lines("\n\n".join(_mark_headings(document, pages)))
-    tags = tuple(filter(None, re.split(r"[,;]\s*", said.get("Keywords", ""))))
-    times = {"created_at": _read_date(said.get("CreationDate", "")),
-             "last_modified": _read_date(said.get("ModDate", ""))}  # fmt: skip
-    title = said.get("Title", "")
-    return [make_document(file, "pdf", title, text, lost=lost, facts=facts, tags=tags, **times)]
+    return [
+        make_document(
+            file, "pdf", said.get("Title", ""), text, lost=lost, facts=facts,
+            author=said.get("Author", ""), keywords=said.get("Keywords", ""),
+            created_at=_read_date(said.get("CreationDate", "")),
+            last_modified=_read_date(said.get("ModDate", "")),
+        )
+    ]  # fmt: skip
+
+
+def _count_damaged(file: File) -> int:
+    """Packed parts, pictures aside, that do not unpack: pdfium passes over them silently."""
+    places: list[str] = []
+    for found in _PACKED.finditer(file.data) if b"/Encrypt" not in file.data else ():
+        try:
+            zlib.decompressobj().decompress(file.data[found.end() : found.end() + MAX_PACKED_BYTES])
+        except zlib.error as error:
+            if not _OTHERWISE.search(found[0]) and "data check" not in str(error):
+                places.append(str(found.end()))
+    if places:
+        file.skip_part(f"byte {places[0]}", f"{count_of(len(places), 'part')} do not unpack")
+    return len(places)
 
 
 def _write_links(page: Any, text_page: Any) -> str:

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import base64
 import binascii
-import csv
-import io
 import json
 import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from sonde.knowledge.formats import (
     File,
     RefusedFormat,
     front_matter_to_json,
-    load_json,
     load_yaml,
     make_fields,
     split_front,
 )
+from sonde.knowledge.formats.data_files import SAMPLE_ROWS, load_json, read_named_rows
 from sonde.knowledge.identity import DERIVED
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
@@ -56,7 +55,7 @@ def is_prompt(value: Any, *, wanted: bool) -> bool:
     return bool(rows) and all(
         isinstance(row, dict)
         and (any(_find(row, name) for name in names) or any(_text(row.get(n)) for n in _PLAIN))
-        for row in rows[:20]
+        for row in rows[:SAMPLE_ROWS]
     )
 
 
@@ -80,27 +79,18 @@ def _read_yaml(file: File) -> Any:
         raise RefusedFormat("broken", f"not YAML: {type(error).__name__}") from error
 
 
-def _read_csv(file: File) -> list[Mapping[str, str]]:
-    """Rows of a table by the names in its first line."""
-    csv.field_size_limit(1 << 24)
-    try:
-        rows = list(csv.DictReader(io.StringIO(file.text(), newline="")))
-    except csv.Error as error:
-        raise RefusedFormat("broken", str(error)) from error
-    return [{str(key).strip().lower(): each for key, each in row.items() if key} for row in rows]
-
-
 READERS: Mapping[str, Callable[[File], Any]] = {
     "json": load_json,
-    "csv": _read_csv,
     "yaml": _read_yaml,
     "yml": _read_yaml,
+    "csv": lambda file: list(islice(read_named_rows(file), SAMPLE_ROWS)),
 }
+"""What reads as much of a file of data as shows whether it has prompts."""
 
 
-def parse_prompts(file: File) -> list[Entry]:
+def parse_prompts(file: File, value: Any) -> list[Entry]:
     """One prompt, a list or table of them, or a mapping from names."""
-    value = READERS[file.suffix](file)
+    value = list(read_named_rows(file)) if file.suffix == "csv" else value
     rows = [row for row in _list_rows(value, wanted=True) if isinstance(row, dict)]
     if not rows:
         raise RefusedFormat("unknown", "no prompts")
@@ -125,7 +115,7 @@ def parse_prompt_markdown(file: File) -> list[Entry]:
 
 def parse_fabric(file: File) -> list[Entry]:
     """`patterns/<name>/system.md` or `user.md`: the folder is the prompt's name."""
-    folder = file.path.split("/")[-2] if "/" in file.path else file.stem
+    folder = file.folder or file.stem
     field = "system_prompt" if file.stem.lower() == "system" else "user_prompt"
     name = folder if field == "system_prompt" else f"{folder} (user)"
     if not file.text().strip():
@@ -192,9 +182,9 @@ def is_card(value: Any) -> bool:
     return str(value.get("spec", "")).startswith("chara_card") or "first_mes" in data
 
 
-def parse_card(file: File) -> list[Entry]:
+def parse_card(file: File, value: Any) -> list[Entry]:
     """A card as a JSON file."""
-    return [_make_card(file, load_json(file))]
+    return [_make_card(file, value)]
 
 
 def has_card(data: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from sonde.knowledge.formats import (
@@ -13,7 +14,7 @@ from sonde.knowledge.formats import (
     chats,
     collected,
     documents,
-    load_json,
+    list_dicts,
     mail,
     make_each,
     messengers,
@@ -22,6 +23,7 @@ from sonde.knowledge.formats import (
     prompts,
     transcripts,
 )
+from sonde.knowledge.formats.data_files import SAMPLE_ROWS
 from sonde.knowledge.formats.office import legacy, opendocument, rtf, sheets, word
 from sonde.stores.knowledge.base import Entry, Source
 
@@ -62,6 +64,7 @@ _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...]
     (("html", "htm"), collected.is_bookmarks, collected.parse_bookmarks),
     (("html",), messengers.is_telegram_page, messengers.parse_telegram_page),
     (("png",), prompts.has_card, prompts.parse_png),
+    (("js",), collected.is_posts, collected.parse_posts),
     (("doc",), lambda data: data.lstrip()[:5] == b"{\\rtf", rtf.parse_rtf),
     (("doc", "xls"), lambda data: b"<html" in data[:2048].lower(), articles.parse_html),
     (("doc",), lambda data: data.startswith(b"PK"), word.parse_docx),
@@ -78,6 +81,7 @@ _SHAPES: tuple[tuple[Callable[[File, Any], Iterator[Entry]], Callable[[Any, Any]
     (chats.make_studio, lambda row, _: isinstance(row.get("chunkedPrompt"), dict)),
     (chats.make_gemini,
      lambda _, value: isinstance(value, list) and any(map(chats.is_gemini, value))),
+    (chats.make_messages, lambda _, value: _has_roles(value)),
     (messengers.make_discord, lambda row, _: {"guild", "channel", "messages"} <= set(row)),
     (messengers.make_messenger, lambda row, _: {"participants", "thread_path"} <= set(row)),
     (messengers.make_telegram, lambda row, value: row is value and _is_telegram(row)),
@@ -87,6 +91,12 @@ _SHAPES: tuple[tuple[Callable[[File, Any], Iterator[Entry]], Callable[[Any, Any]
      and bool({"sent_at", "quote", "reactions"} & set(row))),
 )  # fmt: skip
 """What makes conversations of each export, and how it is known: by its first row, or all of it."""
+
+
+def _has_roles(value: Any) -> bool:
+    rows = list_dicts(value if isinstance(value, list) else [value])[:SAMPLE_ROWS]
+    messages = (each for row in rows for each in list_dicts(row.get("messages")))
+    return any({"role", "content"} <= set(each) for each in messages)
 
 
 def _is_telegram(row: Mapping[str, Any]) -> bool:
@@ -107,12 +117,10 @@ def _find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | Non
     return None
 
 
-def _parse_chat_export(file: File) -> list[Entry]:
+def _parse_chat_export(file: File, value: Any) -> list[Entry]:
     """Every conversation of an export in JSON. One that cannot be read is left out and named."""
-    value = load_json(file)
     make = _find_chat_maker(value)
-    if make is None:
-        raise RefusedFormat("unknown", "not a known export")
+    assert make
     if make in (messengers.make_slack, messengers.make_signal):
         return list(make(file, value))
     rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
@@ -121,12 +129,13 @@ def _parse_chat_export(file: File) -> list[Entry]:
     )
 
 
-_JSON: tuple[tuple[Callable[[Any], object], Parser], ...] = (
+_JSON: tuple[tuple[Callable[[Any], object], Callable[[File, Any], list[Entry]]], ...] = (
     (prompts.is_card, prompts.parse_card),
     (_find_chat_maker, _parse_chat_export),
     (transcripts.is_transcript, transcripts.parse_transcript),
     (collected.is_csl, collected.parse_csl),
     (documents.is_notebook, documents.parse_notebook),
+    (notes.is_keep, notes.parse_keep),
 )
 """What reads JSON of which shape."""
 _LINES: tuple[tuple[tuple[Source, ...], Callable[[str], bool], Parser], ...] = (
@@ -173,18 +182,19 @@ def find_parser(file: File, wanted: Source | None) -> Parser:
         return collected.parse_table
     if mail.is_mail(file.data):
         return mail.parse_eml
+    if file.left_out:
+        raise RefusedFormat("broken", f"not JSON: {file.left_out[0].detail}")
     raise RefusedFormat("unknown", _REFUSED.get(suffix, f".{suffix}" if suffix else "no ending"))
 
 
 def _find_data(file: File, wanted: Source | None) -> Parser | None:
-    if file.suffix == "json":
-        value = load_json(file)
-        for is_shape, parser in _JSON:
-            if is_shape(value):
-                return parser
     value = prompts.READERS[file.suffix](file)
+    for is_shape, parse in _JSON if file.suffix == "json" else ():
+        if is_shape(value):
+            return lambda file: parse(file, value)
     is_wanted = wanted == "prompts" or "prompt" in file.path.lower()
-    return prompts.parse_prompts if prompts.is_prompt(value, wanted=is_wanted) else None
+    is_prompt = prompts.is_prompt(value, wanted=is_wanted)
+    return partial(prompts.parse_prompts, value=value) if is_prompt else None
 
 
 def _find_text(file: File, wanted: Source | None) -> Parser:

@@ -13,7 +13,7 @@ from sonde.knowledge.formats import (
     SAMPLE_BYTES,
     File,
     RefusedFormat,
-    load_json,
+    list_dicts,
     make_chat,
     read_media_facts,
 )
@@ -76,11 +76,8 @@ def is_transcript(value: Any) -> bool:
     return isinstance(first, dict) and "text" in first and ("start" in first or "offset" in first)
 
 
-def parse_transcript(file: File) -> list[Entry]:
+def parse_transcript(file: File, value: Any) -> list[Entry]:
     """A transcript in JSON: one piece per segment."""
-    value = load_json(file)
-    if not is_transcript(value):
-        raise RefusedFormat("unknown", "not a transcript")
     pieces: list[Piece] = []
     start = 0
     for row in value["segments"] if isinstance(value, dict) else value:
@@ -157,7 +154,7 @@ def _make_claude_code(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
         message = row.get("message")
         if row.get("type") not in ("user", "assistant") or not isinstance(message, dict):
             continue
-        text = _read_content(message.get("content"))
+        text = read_content(message.get("content"))
         if text.strip() and not row.get("isMeta"):
             key, sender = str(row.get("uuid") or ""), str(message.get("role") or row["type"])
             when = read_time(row.get("timestamp"))
@@ -181,7 +178,7 @@ def _make_codex(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
             shown.append(Piece(str(body.get("message") or ""), sender=sender, created_at=when))
         if body.get("type") != "message" or body.get("role") not in ("user", "assistant"):
             continue
-        text = _read_content(body.get("content"))
+        text = read_content(body.get("content"))
         if text.strip() and not text.startswith(("<environment_context>", "<user_instructions>")):
             messages.append(Piece(text, sender=str(body["role"]), created_at=when))
     messages = messages or [piece for piece in shown if piece.text.strip()]
@@ -225,17 +222,15 @@ def _finish(file: File, title: str, messages: list[Piece], facts: Mapping[str, A
         raise RefusedFormat("no_text")
     first = next((m.text for m in messages if m.sender == "user"), messages[0].text)
     title = title or " ".join(first.split())[:TITLE_CHARS]
-    return make_chat(title, messages, file, facts={k: v for k, v in facts.items() if v})
+    return make_chat(title, messages, file, facts=facts)
 
 
-def _read_content(content: Any) -> str:
+def read_content(content: Any) -> str:
     """The text of a message; tool calls are named, their results left out."""
     if isinstance(content, str):
         return content
     parts: list[str] = []
-    for part in content if isinstance(content, list) else []:
-        if not isinstance(part, dict):
-            continue
+    for part in list_dicts(content):
         if part.get("type") in ("text", "input_text", "output_text"):
             parts.append(str(part.get("text") or ""))
         elif part.get("type") == "tool_use":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,12 +79,10 @@ def make_office(
     for each in core.iter() if core is not None else ():
         said[each.tag.rsplit("}", 1)[-1]] = (each.text or "").strip()
     lost["damaged part"] += len(file.left_out) - lost["damaged page"]
-    words = re.split(r"[,;]\s*", said.get("keywords", ""))
     return make_document(
-        file, kind, said.get("title") or file.stem, text, lost=lost,
-        facts={"author": said.get("creator", "")}, tags=tuple(filter(None, words)),
-        created_at=read_time(said.get("created", "")) or file.modified,
-        last_modified=read_time(said.get("modified", "")) or file.modified,
+        file, kind, said.get("title", ""), text, lost=lost, author=said.get("creator", ""),
+        keywords=said.get("keywords", ""), created_at=read_time(said.get("created", "")),
+        last_modified=read_time(said.get("modified", "")),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sonde.knowledge.formats import File, RefusedFormat, make_document
+from sonde.knowledge.formats import File, RefusedFormat, make_document, write_link
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -55,7 +55,8 @@ def _make(file: File, archive: Any, text: str, lost: Counter[str]) -> Entry:
     try:
         known = archive.get_metadata()
         said = {name: getattr(known, name) for name in ("title", "author", "keywords")}
-        said["created_at"] = read_time(known.create_time)
+        created = read_time(known.create_time) or 0
+        said["created_at"] = max(created, 0)  # of no time, programs write the year 1601
         encoding = f"cp{known.codepage & 0xFFFF}" if known.codepage else "cp1252"
     except (OSError, ValueError, AttributeError, TypeError):
         encoding = "cp1252"
@@ -64,10 +65,8 @@ def _make(file: File, archive: Any, text: str, lost: Counter[str]) -> Entry:
         name: _decode(value, encoding) for name, value in said.items() if isinstance(value, bytes)
     }
     return make_document(
-        file, file.suffix, words.get("title", "") or file.stem, text, lost=lost,
-        facts={"author": words.get("author", "")},
-        tags=tuple(filter(None, re.split(r"[,;]\s*", words.get("keywords", "")))),
-        created_at=said.get("created_at") or file.modified,
+        file, file.suffix, words.get("title", ""), text, lost=lost, author=words.get("author", ""),
+        keywords=words.get("keywords", ""), created_at=said.get("created_at"),
     )  # fmt: skip
 
 
@@ -129,9 +128,7 @@ def _write_word(text: str) -> str:
         if found[1].split()[:1] in (["PAGE"], ["NUMPAGES"]):
             return ""
         link = _LINK.search(found[1])
-        if link and found[2].strip() and link[1].startswith(("http", "mailto:")):
-            return f"[{found[2]}]({link[1]})" if found[2] not in link[1] else found[2]
-        return found[2]
+        return write_link(found[2], link[1] if link else "")
 
     for _ in range(5):  # fields in fields
         text, count = _FIELD.subn(show, text)

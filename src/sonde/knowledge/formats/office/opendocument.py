@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from sonde.knowledge.formats import (
@@ -14,6 +14,7 @@ from sonde.knowledge.formats import (
     open_archive,
     parse_xml,
     read_member,
+    write_link,
 )
 from sonde.knowledge.formats.office import read_part, write_row
 from sonde.stores.knowledge.base import Entry
@@ -51,29 +52,19 @@ def parse_opendocument(file: File) -> list[Entry]:
         raise RefusedFormat("broken", "no body")
     lines = [*reader.read_margins("header"), *reader.blocks(body), *reader.notes]
     lines += reader.read_margins("footer")
-    said, tags = _read_meta(roots)
-    return [
-        make_document(
-            file, file.suffix.removeprefix("f"), said.get("title") or file.stem, "\n".join(lines),
-            facts={"author": said.get("initial-creator") or said.get("creator", "")},
-            tags=tags, lost=lost,
-            created_at=read_time(said.get("creation-date", "")) or file.modified,
-            last_modified=read_time(said.get("date", "")) or file.modified,
-        )
-    ]  # fmt: skip
-
-
-def _read_meta(roots: list[Any]) -> tuple[Mapping[str, str], tuple[str, ...]]:
     said: dict[str, str] = {}
-    tags: list[str] = []
     for meta in (node for root in roots for node in root.iter(f"{_OFFICE}meta")):
         for each in meta:
-            name = each.tag.rsplit("}", 1)[-1]
-            if name == "keyword":
-                tags += re.split(r"[,;]\s*", each.text or "")
-            else:
-                said[name] = (each.text or "").strip()
-    return said, tuple(filter(None, (tag.strip() for tag in tags)))
+            name, value = each.tag.rsplit("}", 1)[-1], (each.text or "").strip()
+            said[name] = f"{said.get(name, '')},{value}" if name == "keyword" else value
+    return [
+        make_document(
+            file, file.suffix.removeprefix("f"), said.get("title", ""), "\n".join(lines), lost=lost,
+            author=said.get("initial-creator") or said.get("creator", ""),
+            keywords=said.get("keyword", ""), last_modified=read_time(said.get("date", "")),
+            created_at=read_time(said.get("creation-date", "")),
+        )
+    ]  # fmt: skip
 
 
 class _Reader:
@@ -172,9 +163,7 @@ class _Reader:
             elif name == f"{_OFFICE}annotation":
                 behind.append(self._comment(each))
             elif name == f"{T}a":
-                shown, target = self._inline(each, behind), each.get(_HREF, "")
-                is_link = target.startswith(("http", "mailto:")) and shown.strip() not in target
-                parts.append(f"[{shown}]({target})" if is_link and shown.strip() else shown)
+                parts.append(write_link(self._inline(each, behind), each.get(_HREF, "")))
             elif name in (f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_DRAW}g", f"{_DRAW}text-box"):
                 behind += self.blocks([each])
             elif not name.endswith(("}annotation-end", "}bookmark", "}page-number", "}page-count")):

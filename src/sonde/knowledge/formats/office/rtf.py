@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sonde.knowledge.formats import File, RefusedFormat, make_document
+from sonde.knowledge.formats import File, RefusedFormat, make_document, write_link
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -66,12 +66,14 @@ def parse_rtf(file: File) -> list[Entry]:
     reader.read()
     lines = [re.sub(r"( \| )+$", "", line).rstrip() for line in "".join(reader.text).split("\n")]
     said = {name: "".join(parts).strip() for name, parts in reader.said.items()}
-    tags = tuple(filter(None, re.split(r"[,;]\s*", said.get("keywords", ""))))
     notes = [line for note in reader.notes if (line := "".join(note).strip())]
     text = "\n".join([*lines, *dict.fromkeys(notes)])
-    return [make_document(file, "rtf", said.get("title") or file.stem, text, lost=reader.lost,
-                          facts={"author": said.get("author", "")}, tags=tags,
-                          created_at=reader.created or file.modified)]  # fmt: skip
+    return [
+        make_document(
+            file, "rtf", said.get("title", ""), text, lost=reader.lost, created_at=reader.created,
+            author=said.get("author", ""), keywords=said.get("keywords", ""),
+        )
+    ]  # fmt: skip
 
 
 class _Reader:
@@ -147,10 +149,7 @@ class _Reader:
         elif group.end == "instruction":
             self._groups[-1].field_link[:] = _LINK.findall("".join(group.into))[:1]
         elif group.end == "result":
-            shown = "".join(group.into)
-            target = next(iter(group.field_link), "")
-            is_link = target.startswith(("http", "mailto:")) and shown.strip() not in target
-            self._write(f"[{shown}]({target})" if is_link and shown.strip() else shown)
+            self._write(write_link("".join(group.into), next(iter(group.field_link), "")))
         elif group.end in ("creatim", "revtim") and self._time.get("yr"):
             parts = [
                 self._time.get(name, low)

@@ -9,6 +9,7 @@ import struct
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, time
 from typing import Any
 
@@ -32,7 +33,9 @@ OLE = b"\xd0\xcf\x11\xe0"  # begins a file of Office 97 to 2003
 _EOF, _FORMAT, _XF = 0x0A, 0x041E, 0x00E0  # records of XLS: end, number format, cell format
 _OWN_FORMATS = range(164, 383)  # numbers of formats that a file defines
 MAX_CELLS = 5_000_000  # of a workbook: what a parser's memory holds as text
-_FORMULA = re.compile(rb"<f[ >/](?:[^<]|<(?!/c>))*?(?=</c>|<v>|<is>)(?P<value><v>|<is>)?")
+_STYLES, _TEXTS = "xl/styles.xml", "xl/sharedStrings.xml"
+_TEXT_NUMBER = re.compile(rb't="s"[^>]*><v>(\d{1,7})</v>')
+_FORMULA = re.compile(rb"<f[ >/](?:[^<]|<(?!/c>))*?(?=</c>|<v|<is>)(?P<value><v>[^<]|<is>)?")
 
 
 def parse_pptx(file: File) -> list[Entry]:
@@ -130,7 +133,12 @@ def parse_xlsx(file: File) -> list[Entry]:
     """A workbook: every sheet as lines of cells, then its comments and links."""
     archive = open_office(file)
     lost: Counter[str] = Counter()
-    parts = list(_read_sheets(file, lost))
+    try:
+        parts = list(_read_sheets(file, lost))
+    except RefusedFormat as error:
+        if error.reason != "broken":
+            raise
+        parts = list(_read_sheets(replace(file, data=_leave_out_damaged(file, archive)), lost))
     for name in sorted(archive.namelist()):
         if re.match(r"xl/worksheets/[^/]+\.xml$", name):
             lost["formula without a result"] += _count_formulas(archive, name)
@@ -153,6 +161,24 @@ def parse_xlsx(file: File) -> list[Entry]:
             drawn = read_drawn_texts(read_part(archive, name, file))
             parts += [text for text in drawn if not re.fullmatch(r"[\d.eE+-]+", text)]
     return [make_office(file, "xlsx", archive, "\n".join(parts), lost)]
+
+
+def _leave_out_damaged(file: File, archive: zipfile.ZipFile) -> bytes:
+    """A workbook without damaged styles and shared texts, without which calamine opens none."""
+    present = {_STYLES, _TEXTS} & set(archive.namelist())
+    damaged = {name for name in present if read_part(archive, name, file) is None}
+    packed, highest = io.BytesIO(), 0
+    with zipfile.ZipFile(packed, "w") as target:
+        for name in set(archive.namelist()) - damaged:
+            with contextlib.suppress(RefusedFormat):
+                data = read_member(archive, name)
+                target.writestr(name, data)
+                highest = max([highest, *map(int, _TEXT_NUMBER.findall(data))])
+        if _TEXTS in damaged:  # cells of numbers are worth having
+            space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+            empty = "<si><t/></si>" * (highest + 1)
+            target.writestr(_TEXTS, f'<sst xmlns="{space}">{empty}</sst>')
+    return packed.getvalue()
 
 
 def _count_formulas(archive: zipfile.ZipFile, name: str) -> int:

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sonde.knowledge.formats import File, RefusedFormat
+from sonde.knowledge.formats import File, RefusedFormat, write_link
 from sonde.knowledge.formats.office import (
     R,
     find_main,
@@ -285,6 +285,4 @@ class _Runs:
                 self._link(at, found[1])
 
     def _link(self, at: int, target: str) -> None:
-        shown = "".join(self._parts[at:])
-        if shown.strip() and target.startswith(("http", "mailto:")) and shown.strip() not in target:
-            self._parts[at:] = [f"[{shown}]({target})"]
+        self._parts[at:] = [write_link("".join(self._parts[at:]), target)]
