@@ -1,22 +1,25 @@
-"""A shared index as it grows: push one repository after the other, and ask after each.
+"""A shared index as it grows: push repositories into it, and ask it at some sizes.
 
-    python -m benchmarks.shared WORK FOLDER [FOLDER...] [--s3]
-    python -m benchmarks.shared WORK FOLDER --index INDEX [--s3] [--tables]
+    python -m benchmarks.shared grow INDEX CHUNKS REPOSITORY... [--at-once N]
+    python -m benchmarks.shared ask INDEX REPOSITORY WORK [--s3] [--rows] [--parts push,tables]
 
-Each folder is copied into WORK, made a repository and pushed (without deep vectors), first to a
-folder; with --s3, to a small object store on loopback, which counts requests and bytes. Printed
-after each push: chunks so far; the push, and a second one of ten changed files; filling an index
-folder from the snapshot and from the rows; lookups in the tables, cold (newly opened) and warm.
+INDEX is a folder. An S3 server on loopback has its files as objects, so what was pushed to the one
+can be read as the other; it counts requests and bytes. `grow` pushes checkouts through it, without
+deep vectors, until INDEX has so many chunks; what was pushed already is left alone. Lance never
+writes a file twice, so `cp -al INDEX COPY` between two runs keeps a size.
 
-With --index, an index that exists is asked: a push of ten files of FOLDER, a repository in it that
-is pushed already; filling a folder from its snapshot, and lookups in the tables; and unless
---tables, a server of it, cold and warm, about that repository and about all of them.
+`ask` measures, in the folder or with --s3 on the object store: a push of ten changed files of
+REPOSITORY; filling a folder from its snapshot (with --rows also from its rows) and lookups in the
+tables, each opened newly and warm; a server with an empty cache, with all branches in it, and
+started again, about REPOSITORY and about everything. WORK is emptied first.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import mmap
+import multiprocessing
 import os
 import random
 import resource
@@ -24,27 +27,106 @@ import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from tests.loopback import running
 from tests.shared.lookups import SharedLookups
 from tests.shared.object_store import BUCKET, ObjectStore
 
-from sonde.projects.find import find_project
-from sonde.runtime.work import Work
-from sonde.settings import load_settings
 from sonde.shared.index import SharedIndex
-from sonde.shared.push import PushReport, push_project
 from sonde.stores.chunks.sqlite import SqliteChunkStore
-from sonde.wiring import build_app
 
-ASKED = 40  # lookups of each kind
+ASKED = 40  # questions of each kind
+SONDE = (sys.executable, "-m", "sonde.cli.main", "--json")
+KEY = "c" * 24
+
+
+class StoredObjects(MutableMapping[str, Any]):
+    """Objects that are files below a folder, mapped into memory when they are read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._guard = folder, threading.Lock()
+        found = filter(Path.is_file, folder.rglob("*"))
+        self._keys = {str(path.relative_to(folder)) for path in found}
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._keys:
+            raise KeyError(key)
+        with (self._folder / key).open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def __setitem__(self, key: str, data: bytes) -> None:
+        path = self._folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = path.with_name(f".{path.name}.new")
+        written.write_bytes(data)
+        written.replace(path)
+        with self._guard:
+            self._keys.add(key)
+
+    def __delitem__(self, key: str) -> None:
+        with self._guard:
+            self._keys.remove(key)
+        (self._folder / key).unlink()
+
+    def __iter__(self) -> Iterator[str]:
+        with self._guard:
+            return iter(list(self._keys))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def _serve(folder: Path, pipe: Connection) -> None:
+    with running(ObjectStore(StoredObjects(folder))) as store:
+        pipe.send(store.environ)
+        while pipe.recv():
+            pipe.send((store.requests, store.bytes_sent))
+
+
+class Counts:
+    """Requests and bytes of an object store in a process of its own; 0 for a folder."""
+
+    def __init__(self, pipe: Connection | None = None) -> None:
+        self.pipe = pipe
+
+    def read(self) -> tuple[int, int]:
+        if not self.pipe:
+            return 0, 0
+        self.pipe.send("read")
+        requests, sent = self.pipe.recv()
+        return requests, sent
+
+
+@contextmanager
+def serving(index: Path) -> Iterator[Counts]:
+    """An S3 server of the folder above the index, which the environment names from now on."""
+    index.mkdir(parents=True, exist_ok=True)
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(index, theirs))
+    process.start()
+    os.environ |= ours.recv()
+    try:
+        yield Counts(ours)
+    finally:
+        ours.send("")
+        process.join()
+
+
+def count_chunks(index: Path) -> int:
+    return int(SharedIndex(str(index)).tables.open("chunks").count_rows())
 
 
 def measure_cpu() -> float:
@@ -53,14 +135,12 @@ def measure_cpu() -> float:
 
 
 @contextmanager
-def timed(name: str, store: ObjectStore | None) -> Iterator[None]:
-    wall, cpu = time.perf_counter(), measure_cpu()
-    before = (store.requests, store.bytes_sent) if store else (0, 0)
+def timed(name: str, counts: Counts) -> Iterator[None]:
+    wall, cpu, before = time.perf_counter(), measure_cpu(), counts.read()
     yield
     line = f"  {name:28} {time.perf_counter() - wall:8.2f} s  CPU {measure_cpu() - cpu:7.2f} s"
-    if store:
-        line += f"  {store.requests - before[0]:6} requests  {store.bytes_sent - before[1]:>12,} B"
-    print(line, flush=True)
+    requests, sent = (now - then for now, then in zip(counts.read(), before, strict=True))
+    print(f"{line}  {requests:6} requests  {sent:>13,} B", flush=True)
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -68,44 +148,81 @@ def git(root: Path, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def push(work: Path, root: Path, url: str) -> PushReport:
-    settings = load_settings({}, home=work / "home", embedding="static")
-    app = build_app(settings, start=root)
-    try:
-        project = find_project(app.workspace, str(root))
-        return push_project(app.workspace, project, url, Work())
-    finally:
-        app.close()
+def push(home: Path, root: Path, url: str) -> dict[str, Any]:
+    command = [*SONDE, "push", url, "--first-stage", "--repository", root.name, "-p", str(root)]
+    environ = {"SONDE_HOME": str(home), "SONDE_DAEMON": "off", "SONDE_ASSUME_YES": "1"}
+    env = {**os.environ, **environ}
+    home.mkdir(parents=True, exist_ok=True)  # not run in `root`, whose modules Python would import
+    done = subprocess.run(command, check=False, env=env, cwd=home, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{root.name}: {done.stdout[-2000:]} {done.stderr[-2000:]}")
+    return dict(json.loads(done.stdout))
 
 
-def change_ten(root: Path, seed: int) -> None:
+def grow(index: Path, most: int, roots: list[Path], at_once: int) -> None:
+    """Push until there are so many chunks; several at once, as CI systems do."""
+    began, cpu = time.perf_counter(), measure_cpu()
+    with serving(index) as counts:
+        url = f"s3://{BUCKET}/index"
+        store = index / "index"
+        known = set[str]()
+        if store.exists():
+            known = {one.repository for one in SharedIndex(str(store)).list_branches()}
+
+        def add(root: Path) -> None:
+            if root.name in known or (store.exists() and count_chunks(store) >= most):
+                return
+            start = time.perf_counter()
+            try:
+                told = push(index.with_name(f"{index.name}-home") / root.name, root, url)
+            except RuntimeError as error:
+                print(error, flush=True)
+                return
+            print(
+                f"{root.name}: {told['files']:,} files, {told['chunks']:,} chunks, "
+                f"{told['added']['chunks']:,} new, {told['snapshotBytes']:,} B of snapshot in "
+                f"{time.perf_counter() - start:.1f} s; {count_chunks(store):,} in all; CPU so far "
+                f"{measure_cpu() - cpu:.0f} s; load {os.getloadavg()[0]:.1f}; {told['note']}",
+                flush=True,
+            )
+
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(add, roots))
+        requests, sent = counts.read()
+    size = sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
+    print(
+        f"{count_chunks(store):,} chunks, {size / 1e6:,.0f} MB; "
+        f"{time.perf_counter() - began:.0f} s, {requests:,} requests, {sent / 1e6:,.0f} MB sent",
+        flush=True,
+    )
+
+
+def change_ten(root: Path) -> None:
     files = [root / name for name in git(root, "ls-files", "*.py", "*.c").splitlines()]
-    for path in random.Random(seed).sample(sorted(files), min(10, len(files))):
+    for path in random.Random(os.getpid()).sample(sorted(files), min(10, len(files))):
         with path.open("a") as file:
             file.write("\n# changed\n" if path.suffix == ".py" else "\n/* changed */\n")
     git(root, "commit", "-qam", "ten")
 
 
-def ask(name: str, question: Callable[[int], object], store: ObjectStore | None) -> None:
-    times, cpu = [], measure_cpu()
-    before = (store.requests, store.bytes_sent) if store else (0, 0)
-    for number in range(ASKED):
+def ask(name: str, question: Callable[[int], object], counts: Counts, asked: int = ASKED) -> None:
+    times: list[float] = []
+    cpu, before = measure_cpu(), counts.read()
+    for number in range(asked):
         began = time.perf_counter()
         question(number)
         times.append((time.perf_counter() - began) * 1000)
     rest = sorted(times[1:])
     line = f"  {name:28} cold {times[0]:7.1f} ms  p50 {statistics.median(rest):7.1f} ms"
     line += f"  p95 {rest[int(len(rest) * 0.95)]:7.1f} ms"
-    line += f"  CPU here {(measure_cpu() - cpu) / ASKED * 1000:6.1f} ms"
-    if store:
-        each = (store.bytes_sent - before[1]) // ASKED
-        line += f"  {(store.requests - before[0]) / ASKED:6.1f} requests  {each:>10,} B each"
-    print(line, flush=True)
+    line += f"  CPU here {(measure_cpu() - cpu) / asked * 1000:6.1f} ms"
+    requests, sent = (now - then for now, then in zip(counts.read(), before, strict=True))
+    print(f"{line}  {requests / asked:6.1f} requests  {sent // asked:>10,} B each", flush=True)
 
 
-def look_up(url: str, report: PushReport, filled: Path, store: ObjectStore | None) -> None:
-    shared = SharedIndex.open(url)
-    tables = SharedLookups(shared, report.repository, report.commit)
+def look_up(url: str, repository: str, filled: Path, counts: Counts) -> None:
+    shared = SharedIndex(url)
+    tables = SharedLookups(shared, repository, shared.find_head(repository))
     local = SqliteChunkStore(filled, "code")
     chance = random.Random(1)
     paths = chance.sample(sorted(local.files()), min(ASKED, len(local.files())))
@@ -117,53 +234,24 @@ def look_up(url: str, report: PushReport, filled: Path, store: ObjectStore | Non
     vectors = list(local.vectors(model, ids).values())
     local.close()
     last = len(names)
-    ask("words", lambda n: tables.lexical([names[n % last].lower(), "return"], 10), store)
-    ask("names", lambda n: tables.paths_named([names[n % last]]), store)
-    ask("trigrams", lambda n: tables.trigram_candidates(names[n % last]), store)
-    ask("vectors", lambda n: tables.dense(model, vectors[n % len(vectors)], 10), store)
-
-
-def run(work: Path, url: str, folders: list[Path], store: ObjectStore | None) -> None:
-    for number, folder in enumerate(folders):
-        root = work / "repositories" / f"{number}-{folder.name}"
-        shutil.copytree(folder, root, ignore=shutil.ignore_patterns(".git", "*.so*", "__pycache__"))
-        git(root, "init", "-q", "-b", "main")
-        git(root, "add", "-Af")
-        git(root, "commit", "-qm", "one")
-        print(f"{root.name} -> {url.partition(':')[0]}", flush=True)
-        with timed("push", store):
-            push(work, root, url)
-        change_ten(root, 1)
-        with timed("push of ten files", store):
-            report = push(work, root, url)
-        shared = SharedIndex.open(url)
-        total = shared.tables.open("chunks").count_rows()
-        print(f"  {total:,} chunks in all; {report.chunks:,} in this commit", flush=True)
-        for rows in (False, True):
-            filled = work / "filled" / f"{number}-{rows}"
-            filled.mkdir(parents=True)
-            with timed("fill from rows" if rows else "fill from the snapshot", store):
-                shared.fill(report.repository, report.commit, filled, rows=rows)
-        look_up(url, report, filled, store)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(f"  peak memory so far {peak:,} MB; load {os.getloadavg()[0]:.1f}", flush=True)
+    ask("words", lambda n: tables.lexical([names[n % last].lower(), "return"], 10), counts)
+    ask("names", lambda n: tables.paths_named([names[n % last]]), counts)
+    ask("trigrams", lambda n: tables.trigram_candidates(names[n % last]), counts)
+    ask("vectors", lambda n: tables.dense(model, vectors[n % len(vectors)], 10), counts)
 
 
 class Served:
     """`sonde serve --from` as a process of its own, asked over REST."""
 
-    def __init__(self, work: Path, url: str) -> None:
-        home = work / "server"
-        home.mkdir()
-        (home / "tokens").write_text("local " + "c" * 24)
+    def __init__(self, home: Path, url: str) -> None:
+        home.mkdir(exist_ok=True)
+        (home / "tokens").write_text(f"local {KEY}")
         environ = {
             "HOME": str(home), "SONDE_HOME": str(home / "home"), "SONDE_EMBEDDING": "static",
-            "SONDE_RATE_LIMIT": "0",
-            "SONDE_REFS_INTERVAL": "3600",
+            "SONDE_RATE_LIMIT": "0", "SONDE_REFS_INTERVAL": "3600",
         }  # fmt: skip
-        command = [sys.executable, "-m", "sonde.cli.main", "--json", "serve", "--port", "0"]
-        command += ["--no-browser", "--from", url, "--cache", str(home / "cache")]
-        command += ["--token-file", str(home / "tokens")]
+        command = [*SONDE, "serve", "--port", "0", "--no-browser", "--from", url]
+        command += ["--cache", str(home / "cache"), "--token-file", str(home / "tokens")]
         self.process = subprocess.Popen(
             command, cwd=home, env={**os.environ, **environ}, stdout=subprocess.PIPE
         )
@@ -172,12 +260,19 @@ class Served:
 
     def ask(self, path: str, **fields: str) -> str:
         request = urllib.request.Request(f"{self.url.rstrip('/')}{path}?{urlencode(fields)}")
-        request.add_header("Authorization", "Bearer " + "c" * 24)
+        request.add_header("Authorization", f"Bearer {KEY}")
         try:
             with urllib.request.urlopen(request, timeout=900) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
-            return str(error.read().decode())
+            raise RuntimeError(error.read().decode()) from error
+
+    def search(self, word: str, project: str) -> str:
+        query = f"where is {word} handled"
+        return self.ask("/api/search/code", query=query, project=project)
+
+    def grep(self, word: str, project: str) -> str:
+        return self.ask("/api/search/lines", pattern=rf"\b{word}\w*\(", project=project)
 
     def count_filled(self) -> float:
         """How many branches are in the cache."""
@@ -186,88 +281,107 @@ class Served:
 
     def measure_memory(self) -> str:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return " ".join(
-            x for x in status.splitlines() if x.startswith(("VmRSS", "VmHWM", "RssAnon"))
-        )
+        wanted = ("VmRSS", "VmHWM", "RssAnon")
+        return " ".join(" ".join(x.split()) for x in status.splitlines() if x.startswith(wanted))
 
     def measure_cpu(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait()
 
-def ask_index(work: Path, url: str, root: Path, store: ObjectStore | None, *, serves: bool) -> None:
-    """An index that exists: a push, lookups, and a server from an empty cache on."""
-    change_ten(root, os.getpid())
-    with timed("push of ten files", store):
-        report = push(work, root, url)
-    total = SharedIndex.open(url).tables.open("chunks").count_rows()
-    heads = SharedIndex.open(url).repositories()
-    print(f"  {total:,} chunks, {len(heads)} repositories; {report.chunks:,} in {root.name}")
-    filled = work / "filled"
-    filled.mkdir()
-    with timed("fill from the snapshot", store):
-        SharedIndex.open(url).fill(report.repository, report.commit, filled)
-    look_up(url, report, filled, store)
-    if not serves:
-        return
+
+def ask_server(work: Path, url: str, root: Path, counts: Counts) -> None:
+    """A server from an empty cache on, and one that is started again."""
+    heads = [one.repository for one in SharedIndex(url).list_branches()]
     names = [Path(p).stem for p in git(root, "ls-files", "*.py", "*.c", "*.h").splitlines()]
     words = random.Random(2).sample(sorted(set(names)), ASKED)
-    server = Served(work, url)
+    others = random.Random(3).sample(heads, min(20, len(heads)))
+    server = Served(work / "server", url)
     try:
-        with timed("first answer, empty cache", store):
-            server.ask("/api/search/code", query=words[0], project=report.repository)
-        with timed("all default branches here", store):
+        with timed("first answer, empty cache", counts):
+            server.search(words[0], root.name)
+        with timed("all default branches here", counts):
             while server.count_filled() < len(heads):
                 time.sleep(1)
-        for scope in (report.repository, "all"):
-            before = server.measure_cpu()
-            ask(
-                f"search, {scope}",
-                lambda n, p=scope: server.ask(  # type: ignore[misc]
-                    "/api/search/code", query=f"where is {words[n]} handled", project=p
-                ),
-                store,
-            )
-            ask(f"regex, {scope}", lambda n, p=scope: server.ask(  # type: ignore[misc]
-                "/api/search/lines", pattern=rf"\b{words[n]}\w*\(", project=p), store)  # fmt: skip
-            used = (server.measure_cpu() - before) * 1000 / (2 * ASKED)
-            print(f"  CPU of the server {used:.0f} ms each; {server.measure_memory()}", flush=True)
-        cache = sum(x.stat().st_size for x in (work / "server").rglob("*") if x.is_file())
-        print(f"  {cache / 1e6:,.0f} MB in the cache; load {os.getloadavg()[0]:.1f}", flush=True)
+        size = sum(x.stat().st_size for x in (work / "server").rglob("*") if x.is_file())
+        print(f"  {size / 1e6:,.0f} MB in the cache; {server.measure_memory()}")
     finally:
-        server.process.terminate()
-        server.process.wait()
+        server.close()
+    server = Served(work / "server", url)
+    try:
+        print(f"  started again: {server.measure_memory()}")
+        ask("first of a branch", lambda n: server.search(words[n], others[n]), counts, len(others))
+        for scope in (root.name, "all"):
+            before = server.measure_cpu()
+            ask(f"search, {scope}", lambda n, s=scope: server.search(words[n], s), counts)  # type: ignore[misc]
+            ask(f"regex, {scope}", lambda n, s=scope: server.grep(words[n], s), counts)  # type: ignore[misc]
+            used = (server.measure_cpu() - before) * 1000 / (2 * ASKED)
+            print(f"  CPU of it {used:.0f} ms each; {server.measure_memory()}", flush=True)
+    finally:
+        server.close()
+
+
+def ask_index(
+    work: Path, url: str, root: Path, counts: Counts, parts: list[str], *, rows: bool
+) -> None:
+    """An index that exists: a push, lookups in the tables, servers."""
+    if "push" in parts:
+        change_ten(root)
+        try:
+            with timed("push of ten files", counts):
+                told = push(work / "home", root, url)
+            print(f"  {told['added']}; {told['snapshotBytes']:,} B of snapshot; {told['note']}")
+        finally:
+            git(root, "reset", "-q", "--hard", "HEAD~1")
+    if "tables" in parts:
+        filled = work / "filled"
+        for from_rows in (True, False) if rows else (False,):
+            shutil.rmtree(filled, ignore_errors=True)
+            filled.mkdir(parents=True)
+            with timed("fill from rows" if from_rows else "fill from the snapshot", counts):
+                shared = SharedIndex(url)
+                commit = shared.find_head(root.name)
+                shared.fill(root.name, commit, filled, rows=from_rows)
+        look_up(url, root.name, filled, counts)
+    if "server" in parts:
+        ask_server(work, url, root, counts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("work", type=Path)
-    parser.add_argument("folders", type=Path, nargs="+")
-    parser.add_argument("--s3", action="store_true")
-    parser.add_argument("--index", type=Path)
-    parser.add_argument("--tables", action="store_true")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    growing, asking = verbs.add_parser("grow"), verbs.add_parser("ask")
+    for each in (growing, asking):
+        each.add_argument("index", type=Path)
+    growing.add_argument("chunks", type=int)
+    growing.add_argument("repositories", type=Path, nargs="+")
+    growing.add_argument("--at-once", type=int, default=1)
+    asking.add_argument("repository", type=Path)
+    asking.add_argument("work", type=Path)
+    asking.add_argument("--s3", action="store_true")
+    asking.add_argument("--rows", action="store_true")
+    asking.add_argument("--parts", default="push,tables,server")
     given = parser.parse_args()
+    if given.verb == "grow":
+        grow(given.index, given.chunks, given.repositories, given.at_once)
+        return
     shutil.rmtree(given.work, ignore_errors=True)
     given.work.mkdir(parents=True)
-    if given.index and not given.s3:
-        ask_index(given.work, str(given.index), given.folders[0], None, serves=not given.tables)
-        return
-    if not given.s3:
-        run(given.work, str(given.work / "shared"), given.folders, None)
-        size = sum(path.stat().st_size for path in (given.work / "shared").rglob("*"))
-        print(f"{size / 1e6:,.0f} MB in the shared index")
-        return
-    with running(ObjectStore()) as store:
-        os.environ |= store.environ
-        if given.index:
-            for path in filter(Path.is_file, given.index.rglob("*")):
-                store.objects[f"index/{path.relative_to(given.index)}"] = path.read_bytes()
-            url, serves = f"s3://{BUCKET}/index", not given.tables
-            ask_index(given.work, url, given.folders[0], store, serves=serves)
-            return
-        run(given.work, f"s3://{BUCKET}/index", given.folders, store)
-        held = sum(map(len, store.objects.values()))
-        print(f"{held / 1e6:,.0f} MB in the shared index, {len(store.objects):,} objects")
+    chunks = count_chunks(given.index / "index")
+    print(f"{chunks:,} chunks, {'S3' if given.s3 else 'folder'}", flush=True)
+    parts, rows = given.parts.split(","), given.rows
+    if given.s3:
+        with serving(given.index) as counts:
+            ask_index(
+                given.work, f"s3://{BUCKET}/index", given.repository, counts, parts, rows=rows
+            )
+    else:
+        place = str(given.index / "index")
+        ask_index(given.work, place, given.repository, Counts(), parts, rows=rows)
+    print(f"  load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 if __name__ == "__main__":

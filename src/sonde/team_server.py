@@ -91,7 +91,7 @@ def add_mirrors(
             next_action="Name another folder with --cache.",
         )
     mirrors = Mirrors(
-        SharedIndex.open(settings.serve_from), cache, settings.cache_size << 30, workspace,
+        SharedIndex(settings.serve_from), cache, settings.cache_size << 30, workspace,
         partial(open_any_project, settings, open_project, writes=True),
         every_s=settings.refs_interval, clock=clock,
     )  # fmt: skip

@@ -266,7 +266,6 @@ class MemoryChunkStore:
         """Keep one vector per digest."""
         rows = np.array(vectors, np.float32)
         self._vectors.setdefault(model, {}).update(zip(digests, rows, strict=True))
-        self._generation += 1
 
     @_locked
     def known_digests(self, model: str, digests: Collection[bytes]) -> set[bytes]:

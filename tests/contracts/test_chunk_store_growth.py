@@ -54,6 +54,16 @@ class TestGrowth:
         store.tidy()
         assert store.generation() == generation
 
+    def test_new_vectors_leave_the_generation_and_are_found(self, store, make_file, unit):
+        files = make_file("a.py", "aaa\n"), make_file("b.py", "bbb\n")
+        store.replace(files)
+        generation = store.generation()
+        for count, file in enumerate(files, 1):
+            store.put_vectors("m", [file.chunks[0].digest], unit(count)[None, :])
+            assert store.coverage("m") == (count, 2)
+            assert len(store.dense("m", unit(1), 10)) == count
+        assert store.generation() == generation
+
     def test_a_store_at_rest_goes_on_as_before(self, store, make_file, unit):
         store.replace([make_file(f"{n}.py", f"text {n}\n") for n in range(5)])
         embed_all(store, "m", lambda chunk: unit(int(chunk.path[0]) + 1))

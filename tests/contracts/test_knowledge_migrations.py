@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import apsw
 import numpy as np
 import pytest
 
 from sonde.errors import IndexTooNew
-from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, KnowledgeStore, Piece
-from sonde.stores.knowledge.postgres.packed import pack_rows
+from sonde.stores.knowledge.base import Conditions, Entry, KnowledgeStore, Piece
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 from sonde.stores.knowledge.sqlite_schema import DATABASES
 
@@ -80,76 +76,19 @@ def test_an_older_sqlite_file_is_brought_up(tmp_path: Path):
     store.close()
 
 
-@pytest.fixture
-def old_url(postgres_url: str) -> Iterator[str]:
-    """A database of its own with the tables of the first format and a few rows of two users."""
-    import psycopg
-
-    name = f"old_{uuid.uuid4().hex[:8]}"
-    admin = postgres_url.replace("sonde:sonde@", "admin@").rpartition("/")[0]
-    with psycopg.connect(f"{admin}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} OWNER sonde")
-    url = postgres_url.rpartition("/")[0] + f"/{name}"
-    first = (Path(__file__).parent / "postgres_format_1.sql").read_text()
-    with psycopg.connect(url) as connection:
-        for source in SOURCES:
-            if source == SOURCES[0]:
-                connection.execute(first.partition("-- a source")[0])
-            connection.execute(first.partition("-- a source")[2].replace("SOURCE", source))
-        connection.execute("UPDATE sonde.format SET version = 1")
-        for user in ("ann", "bob"):
-            _fill(connection, user)
-    yield url
-    with psycopg.connect(f"{admin}/postgres", autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def _fill(connection: Any, user: str) -> None:
-    connection.execute("SELECT set_config('sonde.owner', %s, true)", [user])
-    connection.execute("INSERT INTO sonde.counters VALUES (%s, 'notes', 4, 1)", [user])
-    packed = [*pack_rows(VECTORS), None]
-    for at, text in enumerate(TEXTS):
-        row = connection.execute(
-            "INSERT INTO sonde.notes (owner, id, title, folded, created_at, last_modified, version,"
-            " tags, folded_tags, media_type, url, character, facts, origin, path, hash) VALUES"
-            """ (%s, %s, '', '', 1, 2, 1, '["Old"]', '{old}', '', '', '', '{}', '', '', '')"""
-            " RETURNING number",
-            [user, f"n{at}"],
-        ).fetchone()
-        model = "m" if packed[at] else None
-        piece = connection.execute(
-            "INSERT INTO sonde.notes_pieces (owner, item, place, start, field, uuid, sender, text,"
-            " model, vector) VALUES (%s, %s, 0, 0, '', %s, '', %s, %s, %s) RETURNING number",
-            [user, row[0], f"u{at}", text, model, packed[at]],
-        ).fetchone()
-        connection.execute(
-            "INSERT INTO sonde.notes_words VALUES (%s, %s, %s, to_tsvector('simple', %s))",
-            [piece[0], user, text.lower(), text],
-        )
-
-
 @needs_postgres
-def test_an_older_postgres_database_is_brought_up(old_url: str):
-    from sonde.stores.knowledge.postgres import PostgresKnowledge
-    from sonde.stores.knowledge.postgres.database import PostgresDatabase
-
-    database = PostgresDatabase(old_url)
-    try:
-        check(PostgresKnowledge(database, "ann"))
-        check(PostgresKnowledge(database, "bob"))
-    finally:
-        database.close()
-    again = PostgresDatabase(old_url)
-    again.close()
-
-
-@needs_postgres
-def test_a_newer_database_is_refused(old_url: str):
+def test_a_newer_database_is_refused(postgres_url: str):
     import psycopg
 
     from sonde.stores.knowledge.postgres.database import PostgresDatabase
 
-    with psycopg.connect(old_url) as connection:
+    PostgresDatabase(postgres_url).close()
+    with psycopg.connect(postgres_url) as connection:
+        (known,) = connection.execute("SELECT version FROM sonde.format").fetchone() or (0,)
         connection.execute("UPDATE sonde.format SET version = 99")
-    with pytest.raises(IndexTooNew):
-        PostgresDatabase(old_url)
+    try:
+        with pytest.raises(IndexTooNew):
+            PostgresDatabase(postgres_url)
+    finally:
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("UPDATE sonde.format SET version = %s", [known])

@@ -37,7 +37,7 @@ def make_files(make_file: Callable[..., ParsedFile]) -> list[ParsedFile]:
 
 def push(folder: Path, url: str, files: list[ParsedFile], vectors: dict[str, Any]) -> None:
     """As a push does it, without a repository."""
-    shared = SharedIndex.open(url, create=True)
+    shared = SharedIndex(url, create=True)
     writer = RowWriter(shared.tables, "recipe", lambda state: state.path.encode())
     writer.add_files(files)
     for model, held in vectors.items():
@@ -105,7 +105,7 @@ def test_a_filled_store_reads_as_the_one_that_was_pushed(
     pushed.replace(files)
     push(tmp_path / "pushed", url, files, vectors)
     (tmp_path / "filled").mkdir()
-    filled = SharedIndex.open(url).fill("r", "c" * 40, tmp_path / "filled", rows=rows)
+    filled = SharedIndex(url).fill("r", "c" * 40, tmp_path / "filled", rows=rows)
     assert filled.source == ("rows" if rows else "snapshot")
     store = SqliteChunkStore(tmp_path / "filled", "code")
     expected, found = describe(pushed), describe(store)

@@ -90,13 +90,13 @@ class Site:
     def list_lost(self, pushed: set[str]) -> list[str]:
         """What is wrong with the commits that pushes reported as done, and with the head."""
         try:
-            shared = SharedIndex.open(self.url)
+            shared = SharedIndex(self.url)
         except Exception as error:  # noqa: BLE001 - reported
             return [f"cannot be opened: {error}"]
         lost = []
-        for commit in {*pushed, shared.resolve("shop")}:
+        for commit in {*pushed, shared.find_head("shop")}:
             tree = run_git(self.root, "ls-tree", "-r", "--name-only", commit).split()
-            facts = shared.list_files("shop", commit)
+            facts = shared.read_commit("shop", commit).files
             if facts.keys() != set(tree):
                 lost.append(f"{commit}: files differ")
             texts = dict(shared.read_texts(fact.digest for fact in facts.values()))
@@ -156,7 +156,7 @@ def run(
     site.push()
     pushed.add(run_git(site.root, "rev-parse", "HEAD"))
     outcome.lost += site.list_lost(pushed)
-    shared = SharedIndex.open(site.url)
+    shared = SharedIndex(site.url)
     clean_index(shared, Work(), now=lambda: clock_ms() + _TWO_DAYS_MS)
     outcome.lost += site.list_lost(pushed)
     return outcome

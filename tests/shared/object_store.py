@@ -1,12 +1,19 @@
-"""A small S3 server on loopback that can be slow, fail now and then, or refuse a key."""
+"""A small S3 server on loopback that can be slow, fail now and then, or refuse a key.
+
+With an empty key it takes all callers, and so stands for Google Cloud Storage as well, whose XML
+API differs in two headers.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import random
 import threading
 import time
+from collections.abc import MutableMapping
+from contextlib import nullcontext
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -14,18 +21,25 @@ BUCKET = "team"
 
 
 class ObjectStore(ThreadingHTTPServer):
-    """Objects in memory, with conditional writes, ranges and uploads in parts."""
+    """Objects in memory or in another mapping; conditional writes, ranges, uploads in parts."""
 
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, *, failing: float = 0.0, delay_s: float = 0.0, key: str = "dev") -> None:
+    def __init__(
+        self,
+        objects: MutableMapping[str, Any] | None = None,
+        *,
+        failing: float = 0.0,
+        delay_s: float = 0.0,
+        key: str = "dev",
+    ) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
-        self.objects: dict[str, bytes] = {}
+        self.objects = {} if objects is None else objects
         self.parts: dict[str, dict[int, bytes]] = {}
         self.failing, self.delay_s, self.key = failing, delay_s, key
         self.random = random.Random(1)
-        self.lock = threading.Lock()
+        self.lock, self.counting = threading.Lock(), threading.Lock()
         self.requests = self.failed = self.bytes_sent = 0
 
     @property
@@ -63,13 +77,14 @@ class _Request(BaseHTTPRequestHandler):
             for name, values in parse_qs(address.query, keep_blank_values=True).items()
         }
         time.sleep(store.delay_s)
-        with store.lock:
+        with store.counting:
             store.requests += 1
             fails = store.random.random() < store.failing
             store.failed += fails
+        with nullcontext() if self.command in ("GET", "HEAD") else store.lock:
             if fails:
                 self._send(503, b"<Error><Code>SlowDown</Code></Error>")
-            elif f"Credential={store.key}/" not in self.headers.get("Authorization", ""):
+            elif store.key and f"Credential={store.key}/" not in self.headers["Authorization"]:
                 self._send(403, b"<Error><Code>InvalidAccessKeyId</Code></Error>")
             elif bucket != BUCKET:
                 self._send(404, b"<Error><Code>NoSuchBucket</Code></Error>")
@@ -88,9 +103,11 @@ class _Request(BaseHTTPRequestHandler):
                     folders.add(prefix + below + delimiter)
                 else:
                     found.append(key)
+        # objects count as new: files that are in no version yet would be cleaned away after a week
+        now = datetime.now(UTC)
         rows = "<IsTruncated>false</IsTruncated>" + "".join(
             f"<Contents><Key>{escape(key)}</Key><Size>{len(self.server.objects[key])}</Size>"
-            f"<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>x</ETag></Contents>"
+            f"<LastModified>{now:%Y-%m-%dT%H:%M:%S}.000Z</LastModified><ETag>x</ETag></Contents>"
             for key in found
         )
         rows += "".join(
@@ -121,10 +138,15 @@ class _Request(BaseHTTPRequestHandler):
         objects = self.server.objects
         if "partNumber" in asked:
             self.server.parts[asked["uploadId"]][int(asked["partNumber"])] = body
-        elif self.headers.get("If-None-Match") == "*" and key in objects:
+        elif key in objects and (
+            self.headers.get("If-None-Match") == "*"
+            or self.headers.get("x-goog-if-generation-match") == "0"
+        ):
             self._send(412, b"<Error><Code>PreconditionFailed</Code></Error>")
             return
-        elif source := self.headers.get("x-amz-copy-source"):
+        elif source := self.headers.get(
+            "x-amz-copy-source", self.headers.get("x-goog-copy-source")
+        ):
             objects[key] = objects[unquote(source).lstrip("/").removeprefix(f"{BUCKET}/")]
             self._send(200, b"<CopyObjectResult><ETag>x</ETag></CopyObjectResult>")
             return
@@ -134,7 +156,7 @@ class _Request(BaseHTTPRequestHandler):
 
     def _post(self, key: str, asked: dict[str, str], body: bytes) -> None:
         if "uploads" in asked:
-            name = f"upload-{len(self.server.parts)}"
+            name = f"upload-{self.server.requests}-{key}"
             self.server.parts[name] = {}
             text = f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId>"
             self._send(200, f"{text}</InitiateMultipartUploadResult>".encode())
@@ -157,9 +179,10 @@ class _Request(BaseHTTPRequestHandler):
         for name, value in extra.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
-        self.send_header("ETag", f'"{hashlib.md5(data).hexdigest()}"')
-        self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+        self.send_header("ETag", '"x"')
+        self.send_header("Last-Modified", self.date_time_string())
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
-            self.server.bytes_sent += len(data)
+            with self.server.counting:
+                self.server.bytes_sent += len(data)

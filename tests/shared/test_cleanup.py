@@ -32,7 +32,7 @@ def test_commits_without_a_branch_go_after_a_while(ci: Clone, tmp_path: Path) ->
     first = ci.push(tmp_path / "shared").commit
     second = ci.commit({"src/new.py": "def new():\n    pass\n"}, "src/users.py")
     ci.push(tmp_path / "shared")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     assert not any(clean(shared, days=2).values())
     removed = clean(shared, days=31)
     assert (removed["commits"], removed["files"], removed["texts"]) == (1, 1, 1)
@@ -50,7 +50,7 @@ def test_commits_without_a_branch_go_after_a_while(ci: Clone, tmp_path: Path) ->
 
 def test_rows_of_a_push_that_died_are_used_or_removed(ci: Clone, tmp_path: Path) -> None:
     ci.push(tmp_path / "shared")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     chunks = count(shared, "chunks")
     # as if the push had died before it named its commit
     empty(shared, "commits")
@@ -70,7 +70,7 @@ def test_rows_of_a_push_that_died_are_used_or_removed(ci: Clone, tmp_path: Path)
 
 def test_what_a_push_has_just_found_is_not_removed(ci: Clone, tmp_path: Path) -> None:
     ci.push(tmp_path / "shared")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     empty(shared, "commits")
     keys = shared.tables.read_column("files", "key")
     later = clock_ms() + 2 * DAY_MS
@@ -82,7 +82,7 @@ def test_what_a_push_has_just_found_is_not_removed(ci: Clone, tmp_path: Path) ->
 
 def test_old_versions_are_kept_for_readers_and_then_forgotten(ci: Clone, tmp_path: Path) -> None:
     ci.push(tmp_path / "shared")
-    reader = SharedIndex.open(str(tmp_path / "shared"))
+    reader = SharedIndex(str(tmp_path / "shared"))
     before = len(reader.tables.open("refs").list_versions())
     for number in range(3):
         ci.commit({"src/new.py": f"x = {number}\n"})
@@ -90,4 +90,25 @@ def test_old_versions_are_kept_for_readers_and_then_forgotten(ci: Clone, tmp_pat
     assert len(reader.tables.open("refs").list_versions()) > before
     clean_index(reader, Work(), grace=timedelta(milliseconds=1))
     assert len(reader.tables.open("refs").list_versions()) <= 2
-    assert reader.resolve("shop") == ci.push(tmp_path / "shared").commit
+    assert reader.find_head("shop") == ci.push(tmp_path / "shared").commit
+
+
+def test_an_index_of_a_table_that_lost_its_files_is_made_again(tmp_path: Path) -> None:
+    tables = SharedIndex(str(tmp_path / "shared"), create=True).tables
+
+    def add(first: int) -> None:
+        span = (0, 1, 2, 0, 9)
+        rows = [(f"f{n}", *span, f"d{n}", "s", "h", "text", "p", "n", f"word{n}", 0)
+                for n in range(first, first + 3_000)]  # fmt: skip
+        tables.add("chunks", rows)
+        tables.tend("chunks")
+
+    add(0)
+    for path in (tmp_path / "shared" / "chunks.lance" / "_indices").rglob("*.lance"):
+        path.unlink()
+    tables = SharedIndex(str(tmp_path / "shared")).tables
+    add(3_000)
+    table = tables.open("chunks")
+    for word in ("word5", "word5005"):
+        found = table.search(word, query_type="fts", fts_columns="words").limit(3).to_list()
+        assert [row["file"] for row in found] == [word.replace("word", "f")]

@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Shell
+from tests.cli.conftest import SONDE, Shell
+from tests.loopback import running
 from tests.shared.conftest import Clone, run_git
+from tests.shared.object_store import BUCKET, ObjectStore
+from tests.waiting import wait_until
+from tests.web.conftest import Server
 
 
 @pytest.fixture
@@ -61,3 +65,32 @@ def test_what_goes_wrong_is_said(ci: Clone, shell: Shell, tmp_path: Path) -> Non
     indexed = shell.run("index", "--from", str(tmp_path / "nothing" / "there"))
     assert indexed.returncode == 0
     assert "indexed here, not from" in indexed.stderr
+
+
+def test_an_audit_log_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "none" / "log", "No such file"), (tmp_path, "a directory")):
+        done = shell.run("serve", "--no-browser", "--port", "0", "--audit-log", str(path))
+        assert done.returncode == 2
+        assert f"The audit log '{path}' cannot be written: " in done.stderr
+        assert reason in done.stderr
+
+
+def test_a_server_starts_before_its_index_but_not_with_wrong_credentials(
+    ci: Clone, shell: Shell, tmp_path: Path
+) -> None:
+    url = f"s3://{BUCKET}/index"
+    serve = ("serve", "--no-browser", "--port", "0", "--json", "--from", url, "--cache")
+    with running(ObjectStore()) as store:
+        shell.extra |= store.environ
+        refused = shell.run(*serve, str(tmp_path / "one"), AWS_ACCESS_KEY_ID="wrong")
+        assert (refused.returncode, "refused the credentials" in refused.stdout) == (2, True)
+        missing = shell.run("push", "s3://other/index")
+        assert (missing.returncode, "no bucket" in missing.stderr) == (2, True)
+        server = Server([*SONDE, *serve, str(tmp_path / "two")], cwd=ci.root, env=shell.environ)
+        try:
+            assert server.ask("/readyz")[0] == 503
+            assert shell.run("push", url).returncode == 0
+            wait_until(lambda: server.ask("/readyz")[0] == 200, "the index is found")
+        finally:
+            server.process.kill()
+            server.process.communicate()

@@ -50,7 +50,7 @@ def test_no_name_in_a_shared_index_leads_out_of_the_cache(
     ci: Clone, tmp_path: Path, repository: str, commit: str
 ) -> None:
     found = ci.push(tmp_path / "shared")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     (row,) = shared.tables.read_rows("commits", ["recipe", "models", "manifest", "snapshot"])
     named = commit or found.commit
     shared.tables.put("refs", ("repository", "branch"), (repository, "main", named, 1, True))
@@ -76,7 +76,7 @@ def test_no_name_in_a_shared_index_leads_out_of_the_cache(
 
 def test_files_with_hostile_names_are_not_written(ci: Clone, tmp_path: Path) -> None:
     found = ci.push(tmp_path / "shared")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     (row,) = shared.tables.read_rows("commits", ["recipe", "models", "manifest", "snapshot"])
     rows = json.loads(zlib.decompress(row["manifest"]))
     rows += [[name, *rows[0][1:]] for name in ("../up.py", "/up.py", "a/../../up.py", "./up.py")]
@@ -114,7 +114,7 @@ HOSTILE = [
 @pytest.mark.parametrize("snapshot", HOSTILE)
 def test_a_hostile_snapshot_costs_a_note(ci: Clone, tmp_path: Path, snapshot: bytes) -> None:
     found = ci.push(tmp_path / "shared")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     (row,) = shared.tables.read_rows("commits", ["recipe", "models", "manifest"])
     facts = (row["recipe"], row["models"], 4, 4, row["manifest"], snapshot)
     shared.tables.put("commits", ("repository", "commit"), ("shop", found.commit, 1, *facts))
@@ -168,7 +168,7 @@ def test_a_hostile_database_costs_a_note(
     ci: Clone, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     found = ci.push(tmp_path / "shared")
-    shared, folder = SharedIndex.open(str(tmp_path / "shared")), tmp_path / "folder"
+    shared, folder = SharedIndex(str(tmp_path / "shared")), tmp_path / "folder"
     folder.mkdir()
     shared.fill("shop", found.commit, folder)
     damage(folder / "index.db")

@@ -36,7 +36,7 @@ def both(
     """The tables, with and without their indexes, and a local store of the same commit."""
     ci.commit({f"pkg/m{number}.py": write_module(number) for number in range(64)})
     commit = ci.push(tmp_path / "shared").commit
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     if request.param:
         for name in sorted(shared.tables.list_names()):
             shared.tables.tend(name, least=dict.fromkeys(("key", "words"), 1) | {"vector": 10**9})
@@ -93,7 +93,7 @@ def test_other_commits_are_not_found(ci: Clone, tmp_path: Path) -> None:
     first = ci.push(tmp_path / "shared").commit
     second = ci.commit({"src/zebra.py": "def zebra():\n    pass\n"}, "src/users.py")
     ci.push(tmp_path / "shared")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     before, after = (SharedLookups(shared, "shop", commit) for commit in (first, second))
     assert before.lexical(["zebra"], 5) == []
     assert [place.path for place in after.lexical(["zebra"], 5)] == ["src/zebra.py"]

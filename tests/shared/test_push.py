@@ -24,13 +24,12 @@ from sonde.stores.chunks.sqlite import SqliteChunkStore
 def test_a_pushed_commit_can_be_listed_resolved_and_read(ci: Clone, tmp_path: Path) -> None:
     commit = run_git(ci.root, "rev-parse", "HEAD")
     report = ci.push(tmp_path / "shared")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
-    (repository,) = shared.repositories()
-    assert (repository.name, repository.default) == ("shop", "main")
-    assert repository.heads["main"].commit == commit == report.commit
-    assert shared.resolve("shop") == shared.resolve("shop", "main") == commit
-    assert shared.resolve("shop", commit[:8]) == commit
-    files = shared.list_files("shop", commit)
+    shared = SharedIndex(str(tmp_path / "shared"))
+    (branch,) = shared.list_branches()
+    assert (branch.name, branch.is_default) == ("shop@main", True)
+    assert branch.commit == commit == report.commit
+    assert shared.find_head("shop") == commit
+    files = shared.read_commit("shop", commit).files
     assert files.keys() == FILES.keys()
     assert files["run.sh"].executable
     assert not files["src/orders.py"].executable
@@ -44,7 +43,7 @@ def test_a_filled_folder_is_an_ordinary_index(ci: Clone, tmp_path: Path, *, rows
     commit = ci.push(tmp_path / "shared").commit
     folder = tmp_path / "filled"
     folder.mkdir()
-    filled = SharedIndex.open(str(tmp_path / "shared")).fill("shop", commit, folder, rows=rows)
+    filled = SharedIndex(str(tmp_path / "shared")).fill("shop", commit, folder, rows=rows)
     assert filled.source == ("rows" if rows else "snapshot")
     store = SqliteChunkStore(folder, "code")
     assert store.verify() == []
@@ -61,10 +60,10 @@ def test_only_what_is_new_is_added_by_the_next_push(ci: Clone, tmp_path: Path) -
     second = ci.push(tmp_path / "shared")
     assert second.base == first.commit
     assert (second.added.files, second.added.texts) == (1, 1)
-    shared = SharedIndex.open(str(tmp_path / "shared"))
-    assert "src/users.py" in shared.list_files("shop", first.commit)
-    assert "src/users.py" not in shared.list_files("shop", second.commit)
-    assert "src/new.py" in shared.list_files("shop", second.commit)
+    shared = SharedIndex(str(tmp_path / "shared"))
+    assert "src/users.py" in shared.read_commit("shop", first.commit).files
+    assert "src/users.py" not in shared.read_commit("shop", second.commit).files
+    assert "src/new.py" in shared.read_commit("shop", second.commit).files
     folder = tmp_path / "filled"
     folder.mkdir()
     shared.fill("shop", second.commit, folder)
@@ -76,7 +75,7 @@ def test_only_what_is_new_is_added_by_the_next_push(ci: Clone, tmp_path: Path) -
 
 def test_a_seed_is_used_instead_of_reading_blocks_again(ci: Clone, tmp_path: Path) -> None:
     commit = ci.push(tmp_path / "shared").commit
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     assert shared.fill("shop", commit, tmp_path / "one").bytes_read > 0
@@ -88,8 +87,8 @@ def test_what_is_not_committed_is_not_pushed(ci: Clone, tmp_path: Path) -> None:
     (ci.root / "untracked.py").write_text("def private():\n    pass\n")
     report = ci.push(tmp_path / "shared")
     assert report.left_out == 1
-    shared = SharedIndex.open(str(tmp_path / "shared"))
-    assert shared.list_files("shop", report.commit).keys() == FILES.keys()
+    shared = SharedIndex(str(tmp_path / "shared"))
+    assert shared.read_commit("shop", report.commit).files.keys() == FILES.keys()
     (ci.root / "src" / "users.py").write_text("changed = 1\n")
     with pytest.raises(Uncommitted, match=r"src/users\.py"):
         ci.push(tmp_path / "shared")
@@ -99,7 +98,7 @@ def test_secrets_and_denied_files_are_not_pushed(ci: Clone, tmp_path: Path) -> N
     key = "AKIA" + "Z7Q3M5K2J8W4X6T1"
     ci.commit({".env": "TOKEN=1\n", "src/leak.py": f'aws_access_key_id = "{key}"\n'})
     report = ci.push(tmp_path / "shared")
-    files = SharedIndex.open(str(tmp_path / "shared")).list_files("shop", report.commit)
+    files = SharedIndex(str(tmp_path / "shared")).read_commit("shop", report.commit).files
     assert ".env" not in files
     for path in (tmp_path / "shared").rglob("*"):
         assert not path.is_file() or b"TOKEN=1" not in path.read_bytes()
@@ -112,36 +111,31 @@ def test_an_older_commit_does_not_move_the_branch_back(ci: Clone, tmp_path: Path
     run_git(ci.root, "checkout", "-q", older)
     report = ci.push(tmp_path / "shared", branch="main")
     assert (report.branch, "later commit" in report.note) == ("", True)
-    shared = SharedIndex.open(str(tmp_path / "shared"))
-    assert shared.resolve("shop", "main") == newer
+    shared = SharedIndex(str(tmp_path / "shared"))
+    assert shared.find_head("shop") == newer
     assert shared.nearest("shop", ["f" * 40, older, newer]) == older
 
 
 def test_what_does_not_exist_is_named(ci: Clone, tmp_path: Path) -> None:
     with pytest.raises(SharedIndexMissing):
-        SharedIndex.open(str(tmp_path / "nothing" / "there"))
+        SharedIndex(str(tmp_path / "nothing" / "there"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(SharedIndexMissing):
-        SharedIndex.open(str(tmp_path / "empty"))
+        SharedIndex(str(tmp_path / "empty"))
     with pytest.raises(InvalidRequest, match="ftp"):
-        SharedIndex.open("ftp://host/path")
+        SharedIndex("ftp://host/path")
     ci.push(tmp_path / "shared")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
-    with pytest.raises(SharedIndexMissing) as wrong:
-        shared.resolve("shopp")
-    assert "shop" in wrong.value.next_action
-    with pytest.raises(SharedIndexMissing) as wrong:
-        shared.resolve("shop", "release")
-    assert "main" in wrong.value.next_action
+    shared = SharedIndex(str(tmp_path / "shared"))
+    assert shared.find_head("shopp") is None
     with pytest.raises(SharedIndexMissing):
-        shared.list_files("shop", "f" * 40)
+        shared.read_commit("shop", "f" * 40)
 
 
 def test_a_newer_format_is_refused(ci: Clone, tmp_path: Path) -> None:
     ci.push(tmp_path / "shared")
     SharedTables(str(tmp_path / "shared")).open(f"format_{FORMAT + 1}", create=True)
     with pytest.raises(IndexTooNew):
-        SharedIndex.open(str(tmp_path / "shared"))
+        SharedIndex(str(tmp_path / "shared"))
 
 
 def test_a_folder_without_a_repository_cannot_be_pushed(ci: Clone, tmp_path: Path) -> None:
@@ -161,7 +155,7 @@ def test_a_damaged_snapshot_is_made_up_for_by_rows(ci: Clone, tmp_path: Path, ke
         path.write_bytes(data[: int(len(data) * keep)])
     folder = tmp_path / "filled"
     folder.mkdir()
-    filled = SharedIndex.open(str(tmp_path / "shared")).fill("shop", commit, folder)
+    filled = SharedIndex(str(tmp_path / "shared")).fill("shop", commit, folder)
     assert filled.source == "rows"
     assert "damaged" in filled.note
     store = SqliteChunkStore(folder, "code")
@@ -174,7 +168,7 @@ def test_unreadable_tables_are_reported(ci: Clone, tmp_path: Path) -> None:
     ci.push(tmp_path / "shared")
     for path in (tmp_path / "shared").glob("commits.lance/data/*"):
         path.write_bytes(b"")
-    shared = SharedIndex.open(str(tmp_path / "shared"))
+    shared = SharedIndex(str(tmp_path / "shared"))
     with pytest.raises(SharedIndexUnreachable):
         shared.nearest("shop", ["f" * 40])
 
@@ -198,6 +192,11 @@ def test_links_submodules_and_touched_files_are_no_changes(ci: Clone, tmp_path: 
         ("https://github.com/acme/shop", "acme/shop"),
         ("ssh://git@host.example:2222/group/sub/shop.git/", "group/sub/shop"),
         ("", "folder"),
+        ("https://anna:secret@host.example/acme/shop.git", "acme/shop"),
+        ("https://anna:sec@ret@host.example:8443/acme/shop.git", "acme/shop"),
+        ("https://host.example/acme/shop.git?private_token=secret", "acme/shop"),
+        ("HTTPS://anna:secret@host.example/acme/shop", "acme/shop"),
+        ("helper::https://anna:secret@host.example/acme/shop", "acme/shop"),
     ],
 )
 def test_a_repository_is_named_after_its_remote(remote: str, name: str) -> None:

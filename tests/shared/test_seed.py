@@ -92,6 +92,16 @@ def test_without_the_shared_index_everything_works(laptop: Clone, tmp_path: Path
     assert len(stores["code"].files()) == 3
 
 
+def test_a_lance_store_is_indexed_here_and_a_note_says_so(
+    ci: Clone, laptop: Clone, tmp_path: Path
+) -> None:
+    ci.push(tmp_path / "shared")
+    app, project = laptop.open(shared_index=str(tmp_path / "shared"), store="lance")
+    report = update_project(app.workspace, project, Work())
+    assert "only the store 'sqlite' can start from a shared index" in report.note
+    assert len(project.stores()["code"].files()) == 3
+
+
 def test_another_repository_there_is_named(ci: Clone, laptop: Clone, tmp_path: Path) -> None:
     ci.push(tmp_path / "shared", repository="acme/other")
     _, stores, report = index(laptop, tmp_path / "shared")

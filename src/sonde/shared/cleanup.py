@@ -6,7 +6,8 @@ is going on loses nothing: it marks what it finds before it relies on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -15,10 +16,18 @@ from sonde.runtime.work import Work
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import name_rows, unpack_manifest
 from sonde.shared.snapshot import Snapshot
-from sonde.shared.tables import SCHEMAS, SharedTables, clock_ms, quote_text, split_among
+from sonde.shared.tables import (
+    SCHEMAS,
+    SharedTables,
+    clock_ms,
+    is_conflict,
+    quote_text,
+    split_among,
+)
 
 KEPT = timedelta(days=30)  # a commit that is no longer the head of a branch
 _GRACE = timedelta(days=1)  # a row that nothing names: longer than any push, or reader, takes
+_PACK = re.compile(r"pack_(\d+)_")  # and when it was made
 _STALE_COMMITS = 50  # from this many on, a push cleans by itself
 
 
@@ -57,16 +66,14 @@ def clean_index(
     work.check()
     digests = tables.read_column("chunks", "digest")
     names = tables.list_names()
-    removed["vectors"] = sum(
-        _sweep(tables, name, "digest", digests, cut)
-        for name in names
-        if name.startswith("vectors_")
-    )
-    unused = [name for name in names if _is_unused_pack(name, packs, cut)]
+    vectors = [name for name in names if name.startswith("vectors_")]
+    removed["vectors"] = sum(_sweep(tables, name, "digest", digests, cut) for name in vectors)
+    made = {name: int(match[1]) for name in names if (match := _PACK.match(name))}
+    unused = [name for name in made.keys() - packs if made[name] < cut]
     for name in unused:
         tables.drop(name)
     removed["packs"] = len(unused)
-    for name in [*SCHEMAS, *(name for name in names if name.startswith("vectors_"))]:
+    for name in [*SCHEMAS, *vectors]:
         work.check()
         tables.optimize(name, kept=grace)
     return removed
@@ -74,18 +81,10 @@ def clean_index(
 
 def list_stale(shared: SharedIndex, before_ms: int) -> list[tuple[str, str]]:
     """Commits pushed before that and at which no branch is."""
-    known = shared.repositories()
-    heads = {(one.name, head.commit) for one in known for head in one.heads.values()}
+    heads = {(one.repository, one.commit) for one in shared.list_branches()}
     columns = ["repository", "commit"]
     rows = shared.tables.read_rows("commits", columns, f"pushed_ms < {before_ms}")
     return [pair for row in rows if (pair := (row["repository"], row["commit"])) not in heads]
-
-
-def clean_if_due(shared: SharedIndex, work: Work) -> None:
-    """Clean if that is worth the time; what another push does meanwhile is no error."""
-    before = clock_ms() - int(KEPT.total_seconds() * 1000)
-    if len(list_stale(shared, before)) >= _STALE_COMMITS:
-        clean_index(shared, work)
 
 
 def _sweep(tables: SharedTables, name: str, key: str, needed: set[str], cut: int) -> int:
@@ -100,12 +99,6 @@ def _delete(where: str) -> Callable[[Any], object]:
     return lambda table: table.delete(where)
 
 
-def _is_unused_pack(name: str, needed: Iterable[str], cut: int) -> bool:
-    kind, _, rest = name.partition("_")
-    made = rest.partition("_")[0]
-    return kind == "pack" and name not in needed and made.isdigit() and int(made) < cut
-
-
 def tend_tables(shared: SharedIndex, work: Work) -> str:
     """Keep the indexes of the tables current after a push. Returns a note if that failed.
 
@@ -113,10 +106,11 @@ def tend_tables(shared: SharedIndex, work: Work) -> str:
     this moment; then there is nothing to do.
     """
     try:
-        clean_if_due(shared, work)
+        if len(list_stale(shared, clock_ms() - int(KEPT.total_seconds() * 1000))) >= _STALE_COMMITS:
+            clean_index(shared, work)
         for name in shared.tables.list_names():
             work.check()
             shared.tables.tend(name)
     except SharedIndexUnreachable as error:
-        return "" if "onflict" in str(error) else f"not tended: {error.user_message}"
+        return "" if is_conflict(error) else f"not tended: {error.user_message}"
     return ""

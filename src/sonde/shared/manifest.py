@@ -17,7 +17,11 @@ from sonde.errors import IndexCorrupt
 from sonde.types import Kind
 
 _MOST_BYTES = 512 << 20  # of unpacked JSON: a list of some million files
-_ADDRESS = re.compile(r"(?:[a-z+]+://)?(?:[^@/]*@)?[^/:]+(?::\d+/|[:/])(?P<path>.+?)(?:\.git)?/*")
+_ADDRESS = re.compile(
+    r"(?:\w+::)?(?:[a-z+]+://(?:[^/]*@)?|(?:[^@/]*@)?)[^/:]+(?::\d+/|[:/])(?P<path>.+?)(?:\.git)?/*"
+    r"(?:\?.*)?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,10 @@ def unpack_manifest(data: bytes) -> dict[str, FileFacts]:
 
 
 def name_repository(remote: str, root: Path) -> str:
-    """The name of a repository: the path in its remote's address, or else its folder's name."""
+    """The name of a repository: the path in its remote's address, or else its folder's name.
+
+    Users, passwords and tokens in the address are no part of it.
+    """
     match = _ADDRESS.fullmatch(remote)
     return match["path"].strip("/") if match else root.name
 

@@ -86,15 +86,11 @@ class Mirrors:
     def poll(self) -> None:
         """Look up the branches; the known ones stay if that fails."""
         try:
-            found = self._shared.repositories()
+            heads = self._shared.list_branches()
         except SondeError as error:
             self._problem = error.user_message
             log.warning("the branches cannot be looked up: %s", error)
             return
-        heads = [
-            Mirror(each.name, branch, head.commit, head.pushed_ms, branch == each.default)
-            for each in found for branch, head in each.heads.items()
-        ]  # fmt: skip
         self._heads = {self._trees / one.path: one for one in heads if leads_below(one.path)}
         self._polled_at, self._problem = self._clock(), ""
 
@@ -207,7 +203,7 @@ class Mirrors:
             save_metadata(
                 folder, Metadata(str(root), stamp_now())
             )  # found again if this is cut off
-            files = self._shared.list_files(one.repository, one.commit)
+            files = self._shared.read_commit(one.repository, one.commit).files
             written = write_tree(self._shared, root, files, one.pushed_ms, older, work)
             self._shared.fill(one.repository, one.commit, folder, seed=seed, work=work)
             with closing(self._open_project(root)) as project:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 import secrets
-import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing, InvalidRequest, Uncommitted
 from sonde.indexing.diff import Diff, Stores, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
@@ -29,16 +28,15 @@ from sonde.policy.commits import (
 )
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.private import make_folder
-from sonde.runtime.work import Work, WriterLock
+from sonde.runtime.work import Work
 from sonde.shared.cleanup import tend_tables
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import FileFacts, leads_below, name_repository, pack_manifest
 from sonde.shared.rows import RowWriter, Written, facts_of, read_vectors
-from sonde.shared.seed import collect_vectors, find_base
+from sonde.shared.seed import collect_vectors, find_base, open_workplace
 from sonde.shared.snapshot import Snapshot, save_snapshot
 from sonde.shared.tables import clock_ms
 from sonde.stores.chunks.base import ChunkStore, Vectors
-from sonde.stores.files import translate_os_errors
 from sonde.types import FileState, Kind, ParsedFile, Progress, Skipped
 
 _MISSING_AT_ONCE = 4_096  # chunks without a deep vector that are looked up together
@@ -126,12 +124,12 @@ def push_project(
             next_action="Name it by --repository, such as team/shop.",
             name=name,
         )
-    shared = SharedIndex.open(url, create=True)
+    shared = SharedIndex(url, create=True)
     recipe = recipe_of(project.tree)
     base = find_base(shared, name, project.root, recipe)
     before = Snapshot()
     writer = RowWriter(shared.tables, recipe, lambda state: _read_text(project, state))
-    with _workplace(project, work) as folder:
+    with open_workplace(project, "push", work) as folder:
         if base and shared.fill(name, base.commit, folder, work=work).source == "snapshot":
             before = Snapshot.unpack(base.snapshot)  # one that is damaged is written whole again
         done = _index_commit(workspace, project, folder, writer, work, complete)
@@ -151,19 +149,6 @@ def push_project(
         url, name, moved, head.commit, base.commit if base else "", len(done.files), done.deep[1],
         done.left_out, writer.written, done.deep, written, time.monotonic() - began, note,
     )  # fmt: skip
-
-
-@contextmanager
-def _workplace(project: Project, work: Work) -> Iterator[Path]:
-    """An empty folder for one push at a time, removed afterwards."""
-    folder = project.folder / "push"
-    with translate_os_errors(folder), WriterLock(project.folder, "push.lock").held(work):
-        shutil.rmtree(folder, ignore_errors=True)
-        make_folder(folder)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +175,7 @@ def _index_commit(
     committed = list_committed(project.root)
     own = project.at(folder)
     stores = own.open_stores("sqlite")
-    before = generation_of(stores)
+    before = _describe_stores(stores, workspace.deep)
     try:
         recorded: dict[Kind, ChunkStore] = {
             kind: cast("ChunkStore", _RecordedStore(store, writer))
@@ -206,13 +191,21 @@ def _index_commit(
             refine_vectors(recorded, deep, own.lock, work)
         states = {path: state for store in stores.values() for path, state in store.files().items()}
         files = {p: facts_of(s, executable=committed.get(p, False)) for p, s in states.items()}
-        pairs = [store.coverage(deep.name if deep else "") for store in stores.values()]
-        covered = sum(have for have, _ in pairs), sum(count for _, count in pairs)
-        models = sorted({model for store in stores.values() for model in store.models()})
-        return _Indexed(files, left_out, covered, models, generation_of(stores) != before)
+        _, covered, models = after = _describe_stores(stores, deep)
+        return _Indexed(files, left_out, covered, models, after != before)
     finally:
         for store in stores.values():
             store.close()
+
+
+def _describe_stores(
+    stores: Stores, deep: Embedder | None
+) -> tuple[int, tuple[int, int], list[str]]:
+    """Their generation, how many chunks have deep vectors, of how many, and the models."""
+    pairs = [store.coverage(deep.name if deep else "") for store in stores.values()]
+    covered = sum(have for have, _ in pairs), sum(count for _, count in pairs)
+    models = sorted({model for store in stores.values() for model in store.models()})
+    return generation_of(stores), covered, models
 
 
 def _keep_committed(diff: Diff, committed: Collection[str]) -> tuple[Diff, int]:
@@ -278,8 +271,8 @@ def _move_branch(
     """Point a branch at the commit, unless it is further already. Returns it, and why not."""
     if not branch:
         return "", "no branch was moved: none is checked out, name one with --branch"
-    known = {each.name: each for each in shared.repositories()}.get(repository)
-    now = known.heads.get(branch) if known else None
+    named = (x for x in shared.list_branches() if (x.repository, x.branch) == (repository, branch))
+    now = next(named, None)
     if now and now.commit != head.commit and is_ancestor(root, head.commit, now.commit):
         return "", f"{branch} was not moved: it is at a later commit, {now.commit[:12]}"
     row = (repository, branch, head.commit, clock_ms(), branch == head.default_branch)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sonde.errors import Cancelled, NoHistory, SharedIndexMissing, SondeError
@@ -20,6 +20,7 @@ from sonde.runtime.work import Work, WriterLock
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import PushedCommit, name_repository, shorten_recipe
 from sonde.stores.chunks.base import ChunkStore, Vectors
+from sonde.stores.files import translate_os_errors
 
 HISTORY = 2_000  # commits back from the one that is checked out, among which a pushed one is sought
 WORTH_FETCHING = 200  # missing deep vectors from which reading a snapshot is faster: half a minute
@@ -32,19 +33,17 @@ def find_base(shared: SharedIndex, repository: str, root: Path, recipe: str) -> 
 
     None if there is none, or its files were cut in another way than this version does.
     """
-    commit = shared.nearest(repository, list_commit_ids(root, HISTORY))
+    nearest = shared.nearest(repository, list_commit_ids(root, HISTORY))
+    commit = nearest or shared.find_head(repository)
     if commit is None:
-        try:
-            commit = shared.resolve(repository)
-        except SharedIndexMissing:
-            return None
+        return None
     found = shared.read_commit(repository, commit)
     return found if shorten_recipe(found.recipe) == shorten_recipe(recipe) else None
 
 
 def _find_for(project: Project) -> tuple[SharedIndex, PushedCommit]:
     url = project.settings.shared_index
-    shared = SharedIndex.open(url)
+    shared = SharedIndex(url)
     try:
         name = name_repository(read_checkout(project.root).remote, project.root)
     except NoHistory as error:
@@ -53,12 +52,26 @@ def _find_for(project: Project) -> tuple[SharedIndex, PushedCommit]:
         ) from error
     base = find_base(shared, name, project.root, recipe_of(project.tree))
     if base is None:
-        known = ", ".join(each.name for each in shared.repositories()) or "nothing"
+        names = dict.fromkeys(each.repository for each in shared.list_branches())
+        known = ", ".join(names) or "nothing"
         raise SharedIndexMissing(
             f"{url} has nothing that {project.root} can start from",
             user_message=f"It has no index of {name} that this version can use; it has: {known}.",
         )
     return shared, base
+
+
+@contextmanager
+def open_workplace(project: Project, name: str, work: Work) -> Iterator[Path]:
+    """An empty folder beside the index for one process at a time, removed afterwards."""
+    folder = project.folder / name
+    with translate_os_errors(folder), WriterLock(project.folder, f"{name}.lock").held(work):
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def seed_project(project: Project, work: Work) -> str:
@@ -88,6 +101,8 @@ def fetch_vectors(
     workspace: Workspace, project: Project, work: Work, *, least: int = WORTH_FETCHING
 ) -> str:
     """Give chunks that lack deep vectors, if so many do, those of the nearest pushed commit."""
+    import numpy as np
+
     url, deep = project.settings.shared_index, workspace.deep
     if not url or deep is None:
         return ""
@@ -95,13 +110,12 @@ def fetch_vectors(
     pairs = [store.coverage(deep.name) for store in stores.values()]
     if sum(total - have for have, total in pairs) < least:
         return ""
-    folder, taken = project.folder / "shared", 0
+    taken = 0
     try:
-        with WriterLock(project.folder, "shared.lock").held(work):
+        with open_workplace(project, "shared", work) as folder:
             shared, base = _find_for(project)
             if deep.name not in base.models:
                 return f"{url} has no vectors of {deep.name}"
-            make_folder(folder)
             shared.fill(base.repository, base.commit, folder, work=work)
             opened = project.at(folder).open_stores("sqlite")
             try:
@@ -110,7 +124,9 @@ def fetch_vectors(
                     missing = {chunk.digest for chunk in lacking}
                     found = collect_vectors(opened[kind], deep.name, missing)
                     if found:
-                        _put(project, store, deep.name, found, work)
+                        with project.lock.held(work):
+                            rows = np.stack(list(found.values()))
+                            store.put_vectors(deep.name, list(found), rows)
                         taken += len(found)
             finally:
                 for store in opened.values():
@@ -119,9 +135,6 @@ def fetch_vectors(
         raise
     except SondeError as error:
         return f"no vectors were taken from {url}: {error.user_message}"
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(folder, ignore_errors=True)
     return f"took {taken} deep vectors from {url}"
 
 
@@ -136,12 +149,3 @@ def collect_vectors(
         rows = source.vectors(model, [chunk.id for chunk in chunks])
         found |= {chunk.digest: rows[chunk.id] for chunk in chunks if chunk.id in rows}
     return found
-
-
-def _put(
-    project: Project, store: ChunkStore, model: str, found: dict[bytes, Vectors], work: Work
-) -> None:
-    import numpy as np
-
-    with project.lock.held(work):
-        store.put_vectors(model, list(found), np.stack(list(found.values())))

@@ -66,11 +66,6 @@ class Snapshot:
             raise IndexCorrupt("a snapshot names files that are no part of an index")
         return cls(files, packs)
 
-    @property
-    def size(self) -> int:
-        """The size of its files, in bytes."""
-        return sum(size for size, _ in self.files.values())
-
 
 def _is_ours(path: str) -> bool:
     folder, _, name = path.rpartition("/")
@@ -162,50 +157,48 @@ def load_snapshot(
     return read
 
 
-class _Places:
-    """Where the blocks of a snapshot belong that are not written yet."""
-
-    def __init__(self, snapshot: Snapshot, target: Path) -> None:
-        self.left: dict[str, list[tuple[Path, int]]] = {}
-        for path, (_, blocks) in snapshot.files.items():
-            make_folder((target / path).parent)
-            (target / path).touch(0o600)
-            for number, block in enumerate(blocks):
-                self.left.setdefault(block, []).append((target / path, number * BLOCK))
-
-    def write(self, digest: str, block: bytes) -> None:
-        """Write a block wherever it belongs; raises `IndexCorrupt` if it is another one."""
-        if _name_block(block) != digest:
-            raise IndexCorrupt(f"block {digest} is not as it was written")
-        for path, at in self.left.pop(digest):
-            with path.open("r+b") as file:
-                file.seek(at)
-                file.write(block)
-
-
 def _restore(
     tables: SharedTables, snapshot: Snapshot, target: Path, work: Work, seed: Path | None
 ) -> int:
-    places = _Places(snapshot, target)
-    total, read = len(places.left), 0
-    if seed:
-        for path in _list_files(seed):
-            for block in _cut(seed, path):
-                if (digest := _name_block(block)) in places.left:
-                    places.write(digest, block)
-    for pack, held in snapshot.packs.items():
-        if places.left.keys().isdisjoint(held):
-            continue
-        for digest, packed in _read_pack(tables, pack):
-            if digest in places.left:
-                read += len(packed)
-                places.write(digest, _unpack_block(packed))
-                work.report(Progress("fetching", total - len(places.left), total))
-    if places.left:
-        raise IndexCorrupt(f"{len(places.left)} blocks of the snapshot are missing")
+    places: dict[str, list[tuple[Path, int]]] = {}  # of blocks that are not written yet
+    for path, (_, blocks) in snapshot.files.items():
+        make_folder((target / path).parent)
+        (target / path).touch(0o600)
+        for number, block in enumerate(blocks):
+            places.setdefault(block, []).append((target / path, number * BLOCK))
+
+    total, read = len(places), 0
+    for digest, data, size in _list_blocks(tables, snapshot.packs, places, seed):
+        for file_path, at in places.pop(digest):
+            with file_path.open("r+b") as file:
+                file.seek(at)
+                file.write(data)
+        read += size
+        work.report(Progress("fetching", total - len(places), total))
+    if places:
+        raise IndexCorrupt(f"{len(places)} blocks of the snapshot are missing")
     for path, (size, _) in snapshot.files.items():
         os.truncate(target / path, size)
     return read
+
+
+def _list_blocks(
+    tables: SharedTables,
+    packs: Mapping[str, Collection[str]],
+    wanted: Collection[str],
+    seed: Path | None,
+) -> Iterator[tuple[str, bytes, int]]:
+    """Blocks as long as they are wanted, of the seed and then of packs; and the bytes fetched."""
+    if seed:
+        for data in (block for path in _list_files(seed) for block in _cut(seed, path)):
+            if (digest := _name_block(data)) in wanted:
+                yield digest, data, 0
+    for pack, held in packs.items():
+        for digest, packed in _read_pack(tables, pack) if any(b in wanted for b in held) else ():
+            if digest in wanted:
+                if _name_block(data := _unpack_block(packed)) != digest:
+                    raise IndexCorrupt(f"block {digest} is not as it was written")
+                yield digest, data, len(packed)
 
 
 def _read_pack(tables: SharedTables, name: str) -> Iterator[tuple[str, bytes]]:

@@ -51,6 +51,7 @@ _REFUSALS = re.compile(
     re.IGNORECASE,
 )
 _NO_BUCKET = re.compile(r"nosuchbucket|bucket not found|container ?not ?found", re.IGNORECASE)
+_CONFLICT = re.compile("conflict|too many concurrent writers", re.IGNORECASE)
 _FULL = re.compile(r"no space left|quota exceeded|os error 28", re.IGNORECASE)
 _ATTEMPTS = 8  # of a change that meets another one: each of them sees the table as it is then
 _MANY = 4  # rows for each that is wanted, up to which reading all of them takes fewer requests
@@ -108,7 +109,12 @@ class SharedTables:
             if _FULL.search(text):
                 raise DiskFull(text) from error
             if _NO_BUCKET.search(text):
-                raise SharedIndexMissing(text, url=self.url) from error
+                raise SharedIndexMissing(
+                    text,
+                    user_message="There is no bucket or container for '{url}'.",
+                    next_action="Check the address, or make the bucket.",
+                    url=self.url,
+                ) from error
             if self._remote and _REFUSALS.search(text):
                 raise SharedIndexRefused(text, url=self.url) from error
             raise SharedIndexUnreachable(text, url=self.url) from error
@@ -168,7 +174,7 @@ class SharedTables:
         try:
             return self._database.create_table(name, schema=schema, exist_ok=True)
         except (RuntimeError, ValueError, OSError) as error:
-            if "conflict" not in str(error).lower():
+            if not is_conflict(error):
                 raise
             return self._find(name)  # another push has just made it
 
@@ -181,7 +187,7 @@ class SharedTables:
                     action(table)
                 return
             except SharedIndexUnreachable as error:
-                if not left or "conflict" not in str(error).lower():
+                if not left or not is_conflict(error):
                     raise
 
     def add(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -262,20 +268,28 @@ class SharedTables:
         with self.translating():
             rows = int(table.count_rows())
             made = {index.columns[0]: index.name for index in table.list_indices()}
+
+            def lags(column: str) -> bool:
+                left = table.index_stats(made[column]).num_unindexed_rows
+                return bool(left > max(_LEAST_TAIL, rows * _MOST_TAIL))
+
+            if any(map(lags, made)):
+                self.optimize(name, kept=_KEPT_VERSIONS)
             for column, kind in wanted.items():
-                if column not in made and rows >= least[kind]:
+                # one that still lags is damaged: pushes that tended at the same time can do that
+                if lags(column) if column in made else rows >= least[kind]:
                     table.create_index(column, config=_choose_index(kind))
-                elif column in made:
-                    left = table.index_stats(made[column]).num_unindexed_rows
-                    if left > max(_LEAST_TAIL, rows * _MOST_TAIL):
-                        self.optimize(name, kept=_KEPT_VERSIONS)
-                        return
 
     def drop(self, name: str) -> None:
         """Remove a whole table, which is there."""
         self._opened.pop(name, None)
         with self.translating():
             self._database.drop_table(name)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether a change failed because others changed the same table, however often it tried."""
+    return _CONFLICT.search(str(error)) is not None
 
 
 def _mark(where: str, now_ms: int, table: Any) -> None:

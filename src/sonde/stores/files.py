@@ -9,12 +9,15 @@ import logging
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from sonde.errors import DiskFull, IndexTooNew, PermissionDenied, SondeError, StorageUnusable
 from sonde.runtime.private import make_folder
+from sonde.runtime.system import try_lock
+from sonde.runtime.work import WriterLock
 
 MAX_JSON_BYTES = 10 * 1024 * 1024  # larger JSON files are not loaded
 _MEGABYTE = 1 << 20  # the unit of sizes in messages, and the least free space of a usable disk
@@ -79,6 +82,31 @@ def measure_folder(folder: Path) -> int:
             with contextlib.suppress(FileNotFoundError):
                 size += path.lstat().st_size
     return size
+
+
+@contextlib.contextmanager
+def make_scratch(parent: Path) -> Iterator[Path]:
+    """A folder for one piece of work, removed afterwards, or by `clear_scratch` after a kill."""
+    with translate_os_errors(parent), WriterLock(parent).held():
+        folder = Path(tempfile.mkdtemp(dir=parent))
+        lock = folder.with_suffix(".lock").open("xb")
+        try_lock(lock.fileno())
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.close()
+        folder.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def clear_scratch(parent: Path) -> None:
+    """Remove the scratch folders whose process is gone, as far as this one may."""
+    with contextlib.suppress(OSError, SondeError), WriterLock(parent).held():
+        for path in parent.glob("tmp*.lock"):
+            with path.open("rb") as lock:
+                if try_lock(lock.fileno()):
+                    shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+                    path.unlink()
 
 
 def refuse_newer(path: Path, found: int, known: int) -> None:

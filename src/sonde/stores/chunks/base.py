@@ -22,8 +22,6 @@ class ChunkLimits:
     """The tuned numbers of a chunk store."""
 
     postings: float = 10_000  # matches a query may touch before its commonest words are left out
-    rare_times: int = 3
-    """The rarest words are tried alone where they find this many times as many chunks as wanted."""
     spare_rows: int = 512  # unused vectors that are not worth a compaction
     spare_pages: int = 256  # unused pages of the database that are not worth a compaction
     max_fragments: int = 50  # LanceDB only: from this many of a table on, queries get slower
@@ -61,7 +59,8 @@ class ChunkStore(Protocol):
     """
 
     def generation(self) -> int:
-        """A number that grows with every committed change of any process."""
+        """A number that grows with every committed change of files or chunks by any process; new
+        vectors leave it as it is."""
 
     def counts(self) -> StoreCounts:
         """Files, chunks, and bytes on disk."""

@@ -294,20 +294,26 @@ def _copy_store(source: Path, target: Path, stem: str, database: str, vectors: s
     for _ in range(_COPY_ATTEMPTS):
         try:
             with translate_errors(path):
-                generation = _copy_database(path, copied)
+                state = _copy_database(path, copied)
                 folder, copied_folder = (each / f"{stem}{vectors}" for each in (source, target))
                 shutil.rmtree(copied_folder, ignore_errors=True)
                 if folder.is_dir():
                     shutil.copytree(folder, copied_folder, copy_function=shutil.copyfile)
                 with contextlib.closing(_open_readonly(path)) as connection:
-                    if tables.read_state(connection, "generation") == generation:
+                    if _read_state(connection) == state:
                         return True
         except SondeError:
             continue  # something was moved or removed in between
     return False
 
 
-def _copy_database(source: Path, target: Path) -> int:
+def _read_state(connection: apsw.Connection) -> tuple[int, int]:
+    """Two numbers, one of which changes with any write."""
+    vectors = read_number(connection, "SELECT count(*) FROM vectors")
+    return tables.read_state(connection, "generation"), vectors
+
+
+def _copy_database(source: Path, target: Path) -> tuple[int, int]:
     target.unlink(missing_ok=True)
     with (
         contextlib.closing(_open_readonly(source)) as original,
@@ -321,7 +327,7 @@ def _copy_database(source: Path, target: Path) -> int:
             raise IndexCorrupt(f"{source} has another format")
         copy.execute("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL")
         copy.execute("UPDATE files SET stamp = 0")
-        return tables.read_state(copy, "generation")
+        return _read_state(copy)
 
 
 def require_schema(path: Path) -> None:

@@ -35,7 +35,6 @@ _AMONG = _RANKED.format(
 )
 _CACHED_COUNTS = 20_000  # words: a few MB
 _RECOUNT_GROWTH = 20  # counts are dropped when the index has changed by one part in this many
-_COMMON_TIMES = 1.5  # the rarest terms are tried alone where others find this many times as many
 
 State = tuple[int, int]  # differs whenever the words of any chunk do
 MERGE_WORDS = (
@@ -62,8 +61,6 @@ class LexicalIndex:
         counts = self._recall_counts(connection, lexicon.list_query_terms(terms))
         allowed = self.allow(connection, where)
         kept = lexicon.choose_terms(counts, self._limits.postings)
-        if allowed is None and (best := self._rank_by_rarest(connection, kept, limit)):
-            return best
         ranked = _rank(connection, kept, limit, allowed)
         if allowed is not None and len(ranked) < limit:
             every = lexicon.choose_terms(counts, float("inf"))
@@ -116,30 +113,6 @@ class LexicalIndex:
                 if counts[term]:
                     known[term] = (counts[term], state)
         return counts
-
-    def _rank_by_rarest(
-        self, connection: apsw.Connection, terms: Sequence[str], limit: int
-    ) -> list[Scored]:
-        """The best chunks among those that hold one of the rarest terms, with the score that all
-        terms give them; nothing where a chunk without any of these could be as good.
-
-        What a term can add to a score is bounded, and by little for a common one, while ranking
-        takes time for every chunk that holds it.
-        """
-        state = _read_state(connection)
-        counts = self.count(connection, terms)
-        least = self._limits.rare_times * limit
-        rare, common = lexicon.split_rarest(counts, state[1], least, _COMMON_TIMES)
-        if not rare or limit < 1:
-            return []
-        found = dict(connection.execute(_ALL, (lexicon.spell_match(rare),)))
-        both = f"({lexicon.spell_match(rare)}) AND ({lexicon.spell_match(common)})"
-        found.update(connection.execute(_ALL, (both,)))
-        ranking = sorted(found.items(), key=lambda pair: -pair[1])
-        bound = sum(lexicon.bound_term(counts[term], state[1]) for term in common)
-        if len(ranking) < limit or ranking[limit - 1][1] < bound:
-            return []
-        return order_ties(connection, _take_best(ranking, limit), limit)
 
 
 def _read_state(connection: apsw.Connection) -> State:

@@ -209,23 +209,6 @@ def choose_terms(counts: Mapping[str, int], postings: float) -> list[str]:
     return take_within(order, counts, postings) or order[:1]
 
 
-def split_rarest(
-    counts: Mapping[str, int], total: int, least: int, times: float
-) -> tuple[list[str], list[str]]:
-    """The fewest of the rarest terms that together find `least` rows and can score more than
-    all others, which find `times` as many; no terms where there is no such split."""
-    terms = sorted(counts, key=lambda term: counts[term])
-    for size in range(1, len(terms)):
-        rare, common = terms[:size], terms[size:]
-        found = sum(counts[term] for term in rare)
-        if found * times > sum(counts[term] for term in common):
-            break
-        most, others = (sum(bound_term(counts[t], total) for t in ts) for ts in (rare, common))
-        if found >= least and most > others:
-            return rare, common
-    return [], terms
-
-
 def spell_match(terms: Iterable[str], operator: str = "OR") -> str:
     """An FTS5 query for these terms."""
     return f" {operator} ".join(f'"{term}"' for term in terms)

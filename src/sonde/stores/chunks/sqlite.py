@@ -235,7 +235,7 @@ class ChunkIndex:
         return self._read_vectors(lambda c: self._vectors.read_definitions(c, model, ids), {})
 
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
-        with self._change() as connection:
+        with self._database.write() as connection:
             self._vectors.write(connection, model, digests, vectors)
 
     def known_digests(self, model: str, digests: Collection[bytes]) -> set[bytes]:

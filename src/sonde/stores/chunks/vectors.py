@@ -57,6 +57,7 @@ _OF_DEFINITIONS = (
     " CROSS JOIN vectors AS v ON v.model_id = ? AND v.slot < ? AND v.speaks"
     " AND v.digest > c.digest AND v.digest < CAST(c.digest || x'FFFFFFFF' AS BLOB)"
 )
+_END = "SELECT max(slot) + 1 FROM vectors WHERE model_id = (SELECT id FROM models WHERE name = ?)"
 _UNUSED = f"substr(digest, 1, {DIGEST_BYTES}) NOT IN (SELECT digest FROM chunks)"  # noqa: S608
 _COUNT = f"SELECT count(*), sum(length(digest) = {DIGEST_BYTES}) FROM vectors WHERE model_id = ?"  # noqa: S608
 
@@ -72,7 +73,7 @@ class _Model:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The slot of every chunk's vector as of one generation."""
+    """The slot of every chunk's vector as of one generation, as far as the next slot."""
 
     generation: int
     model: _Model | None
@@ -82,6 +83,10 @@ class _Snapshot:
     damaged: int = 0
     """How many chunks have a vector that is not as it was written; they are left out."""
     stamp: tuple[int, int] = (0, 0)
+
+    def is_current(self, generation: int, end: int) -> bool:
+        """Whether it has all vectors before `end`; within a generation, slots only grow."""
+        return self.generation == generation and self.next_slot >= end and not self.is_rewritten()
 
     def is_rewritten(self) -> bool:
         """Whether vectors were written over since: files only grow."""
@@ -134,8 +139,7 @@ class VectorIndex:
         self, connection: apsw.Connection, model: str, ids: Sequence[int]
     ) -> dict[tuple[int, int], Vectors]:
         """The vectors of the definitions that begin in these chunks, by chunk and place."""
-        found = self._find_model(connection, model)
-        if found is None:
+        if (found := self._find_model(connection, model)) is None:
             return {}
         values = (json.dumps(list(ids)), found.id, found.rows.count_complete())
         stored = list(connection.execute(_OF_DEFINITIONS, values))
@@ -150,8 +154,7 @@ class VectorIndex:
         self, connection: apsw.Connection, model: str, digests: Collection[bytes]
     ) -> set[bytes]:
         """Which of these digests have a vector."""
-        found = self._find_model(connection, model)
-        if found is None:
+        if (found := self._find_model(connection, model)) is None:
             return set()
         query = "SELECT digest FROM vectors WHERE model_id = ? AND digest = ? AND slot < ?"
         complete = found.rows.count_complete()
@@ -291,21 +294,26 @@ class VectorIndex:
     def _refresh(self, connection: apsw.Connection, name: str) -> _Snapshot:
         """The slots as of this transaction."""
         generation = read_state(connection, "generation")
+        end = read_number(connection, _END, (name,))
         known = self._snapshots.get(name)
-        if known and known.generation == generation and not known.is_rewritten():
+        if known and known.is_current(generation, end):
             return known
         model = self._find_model(connection, name)
         with self._lock:
             known = self._snapshots.get(name)
             if known and (known.generation > generation or known.is_rewritten()):
                 known = None
-            current = _update_snapshot(connection, known, model, generation)
+            current = _update_snapshot(connection, known, model, generation, end)
             self._snapshots[name] = current
         return current
 
 
 def _update_snapshot(
-    connection: apsw.Connection, known: _Snapshot | None, model: _Model | None, generation: int
+    connection: apsw.Connection,
+    known: _Snapshot | None,
+    model: _Model | None,
+    generation: int,
+    end: int,
 ) -> _Snapshot:
     """The snapshot of a generation, made from an earlier one where that is shorter."""
     next_chunk = read_state(connection, "next_chunk")
@@ -321,11 +329,9 @@ def _update_snapshot(
         damaged += int(bad.sum())
         return index_slots(table[~bad, :2].ravel())
 
-    query = "SELECT max(slot) + 1 FROM vectors WHERE model_id = ?"
-    next_slot = read_number(connection, query, (model.id,))
     complete = model.rows.count_complete()
     if (
-        complete < next_slot
+        complete < end
         or known is None
         or known.model is None
         or known.model.rows is not model.rows
@@ -334,19 +340,19 @@ def _update_snapshot(
     ):
         # slots that a truncated file has lost are left out; they are written again
         index = select(_ALL, model.id, complete)
-        end = min(next_slot, complete)
-        return _Snapshot(generation, model, index, next_chunk, end, damaged, stamp)
-    query = "SELECT first, first + count FROM removed WHERE generation >= ? ORDER BY first"
-    rows = connection.execute(query, (known.generation,)).fetchall()
-    removed = contains(np.array(rows, np.int64).reshape(-1, 2), known.index.ids)
-    # new vectors of known chunks, then new chunks
-    since = f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot >= ? AND c.id < ?"
-    index = (
-        known.index.drop(removed)
-        .merge(select(since, model.id, known.next_slot, known.next_chunk))
-        .merge(select(f"{_OF_CHUNK} WHERE c.id >= ?", model.id, known.next_chunk))
-    )
-    return _Snapshot(generation, model, index, next_chunk, next_slot, damaged, stamp)
+        end = min(end, complete)
+    else:
+        query = "SELECT first, first + count FROM removed WHERE generation >= ? ORDER BY first"
+        rows = connection.execute(query, (known.generation,)).fetchall()
+        removed = contains(np.array(rows, np.int64).reshape(-1, 2), known.index.ids)
+        # new vectors of known chunks, then new chunks
+        since = f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot >= ? AND c.id < ?"
+        index = (
+            known.index.drop(removed)
+            .merge(select(since, model.id, known.next_slot, known.next_chunk))
+            .merge(select(f"{_OF_CHUNK} WHERE c.id >= ?", model.id, known.next_chunk))
+        )
+    return _Snapshot(generation, model, index, next_chunk, end, damaged, stamp)
 
 
 def _read_table(connection: apsw.Connection, query: str, *values: Value) -> Table:

@@ -68,10 +68,14 @@ def list_stored(entry: Entry) -> Iterator[Piece]:
 
 
 def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[str]]:
-    """The terms of a piece: of its title, of its tags, of its text."""
+    """The terms of a piece: of its title, of its tags, authors and other names, of its text."""
     if piece.field != TITLE and entry.source not in TITLED:
         return [], [], index_text(piece.text)
-    tags = [term for tag in entry.tags for term in index_text(tag)]
+    front = entry.facts.get("front_matter") or {}
+    names = [entry.facts.get("author") or front.get("author"), front.get("aliases")]
+    names += [entry.url] if entry.source == "notes" else []
+    known = [*entry.tags, *(str(each) for each in names if each)]
+    tags = [term for each in known for term in index_text(each)]
     if piece.field == TITLE:
         return index_text(piece.text), tags, []
     return index_text(entry.title), tags, index_text(piece.text)

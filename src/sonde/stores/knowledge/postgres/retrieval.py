@@ -263,7 +263,7 @@ class OwnerVectors:
                 query = f"SELECT number FROM {self._source}_vectors WHERE owner = %s AND model = %s"
                 live = cursor.execute(query, [self._owner, model], binary=True)
                 rows = rows.keep(_read_ids(live))
-            damaged = [at for at, data, sum_ in changed if sum_ not in (-1, crc32(data))]
+            damaged = [at for at, data, sum_ in changed if sum_ != crc32(data)]
             bad = frozenset(damaged)
             rows = rows.add([(at, data) for at, data, _ in changed if at not in bad])
             if not damaged:

@@ -25,11 +25,8 @@ from sonde.stores.knowledge.rows import (
     list_stored,
     pack_text,
     read_entry_head,
-    read_ranked,
     unpack_text,
 )
-
-_INDEXED_AT_ONCE = 1_000  # pieces whose words are written at once when a database is upgraded
 
 Owner = tuple[int, str]  # the number that prefixes an owner's words, and the name
 
@@ -84,23 +81,6 @@ def remove_entries(cursor: Any, owner: Owner, source: Source, ids: Sequence[str]
     gone = _drop(cursor, owner[1], source, generation, ids, tally)
     _write_tally(cursor, owner, source, tally)
     return gone
-
-
-def fill_words(cursor: Any, name: str, source: Source) -> None:
-    """Write the words of everything an owner has."""
-    owner = (find_owner(cursor, name), name)
-    tally, after = Tally(), 0
-    query = (
-        f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
-        " ON e.number = p.item WHERE p.owner = %s AND p.number > %s ORDER BY p.number LIMIT %s"
-    )
-    while rows := cursor.execute(query, [name, after, _INDEXED_AT_ONCE]).fetchall():
-        pieces = [read_ranked(source, unpack_row(row)) for row in rows]
-        _copy_words(cursor, owner, source, pieces, tally)
-        after = pieces[-1].piece.number
-    if after:
-        advance(cursor, name, source)
-        _write_tally(cursor, owner, source, tally)
 
 
 def _give_ids(cursor: Any, owner: str, source: Source, entries: Sequence[Entry]) -> list[Entry]:
