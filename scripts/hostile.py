@@ -1,6 +1,7 @@
 """Hostile inputs over every surface: each must end in an answer or a clear error, in its time.
 
-    python scripts/hostile.py [--count 100000] [--seed 12] [--write docs/hostile.md]
+    python scripts/hostile.py [--count 100000] [--seed 12] [--surfaces queries,documents]
+        [--write docs/hostile.md]
 
 A small project and a note are indexed, then `sonde mcp` (over stdio) and `sonde serve` (with a key)
 are sent queries, globs, patterns, paths, cursors, handles, raw lines and raw requests, made from a
@@ -70,6 +71,7 @@ CALLS = {
     "cursors": (("search_code", "cursor"), ("regex_search", "cursor"), ("cortex_search", "cursor")),
     "handles": (("fetch", "id"), ("create_index", "confirm"), ("delete_index", "confirm")),
 }  # fmt: skip
+SURFACES = (*CALLS, "lines", "requests", "documents")
 LISTS = ("include", "exclude")
 FIRST = (("search", "query"), ("regex_search", "pattern"), ("cortex_search", "query"))
 
@@ -89,6 +91,7 @@ class Hostile:
         self.environ = {
             "PATH": os.environ["PATH"], "HOME": str(folder), "SONDE_HOME": str(self.home),
             "SONDE_EMBEDDING": "static", "SONDE_RATE_LIMIT": "0",
+            "SONDE_DAEMON": "off",  # whose CPU time and whose stderr would not be looked at
         }  # fmt: skip
         (self.project / ".git").mkdir(parents=True)
         for number in range(20):
@@ -369,15 +372,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=12)
+    parser.add_argument("--surfaces", default=",".join(SURFACES))
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         hostile = Hostile(Path(place).resolve(), options.seed)
-        each = -(-options.count // (len(CALLS) + 4))
-        for surface in (*CALLS, "lines"):
-            attack_pipe(hostile, surface, each)
-        attack_server(hostile, 2 * each)
-        attack_importer(hostile, each, options.seed)
+        each = -(-options.count // (len(SURFACES) + 1))  # requests have a share of two
+        for surface in options.surfaces.split(","):
+            if surface == "requests":
+                attack_server(hostile, 2 * each)
+            elif surface == "documents":
+                attack_importer(hostile, each, options.seed)
+            else:
+                attack_pipe(hostile, surface, each)
     table = write_table(hostile, options.seed)
     print(table)
     for surface, (cpu, sent) in hostile.heaviest.items():

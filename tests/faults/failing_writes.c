@@ -10,13 +10,15 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { OFF, FAIL, SHORT, KILL, PASS };
 
 static char below[4096], within[64];
 static long place, calls;
-static int action, number, lasting, data_only;
+static int action, number, lasting, data_only, log_file = -1;
+static __thread const char *caller;
 
 /* At the `at`-th call from now below a folder, of those on paths with a text in them, that write
    data or of all: fail with errno `with`, once or from then on; write half; die. */
@@ -27,15 +29,18 @@ void arm(const char *folder, const char *text, long at, int what, int with, int 
     place = at, action = what, number = with, lasting = on, data_only = data, calls = 0;
 }
 
-long count(void) { return calls; }
+/* Write every call that is counted to a file: its name, a blank, its path. */
+void record(int file) { log_file = file; }
 
 static int decide(const char *path, int is_data)
 {
     if (action == OFF || !path || strncmp(path, below, strlen(below)) != 0)
         return PASS;
     int counts = (is_data || !data_only) && strstr(path + strlen(below), within);
+    if (counts && log_file >= 0)
+        dprintf(log_file, "%s %s\n", caller, path + strlen(below));
     long now = counts ? __sync_add_and_fetch(&calls, 1) : calls;
-    return (counts && now == place) || (lasting && now >= place) ? action : PASS;
+    return (counts && now == place) || (lasting && place && now >= place) ? action : PASS;
 }
 
 static void find_path(int file, char *path, size_t room)
@@ -71,6 +76,7 @@ static int decide_at(int folder, const char *path)
 
 #define WRITE(name, types, args, half)                                      \
     {                                                                       \
+        caller = #name;                                                     \
         int what = decide_file(file, 1);                                    \
         if (what == FAIL) { errno = number; return -1; }                    \
         if (what == PASS || (what == SHORT && size < 2))                    \
@@ -89,6 +95,7 @@ ssize_t pwrite64(int file, const void *data, size_t size, off64_t at)
 
 #define OTHER(decision, call)                            \
     {                                                    \
+        caller = __func__;                               \
         int what = decision;                             \
         if (what == FAIL) { errno = number; return -1; } \
         if (what == KILL) raise(SIGKILL);                \
@@ -121,6 +128,15 @@ int linkat(int at, const char *from, int to_at, const char *to, int flags)
 int fallocate(int file, int mode, off_t at, off_t size)
     OTHER(decide_file(file, 0), REAL(int, fallocate, int, int, off_t, off_t)(file, mode, at, size))
 
+/* SQLite waits ten seconds for others to make the file that could not be made: a twentieth will do. */
+int usleep(useconds_t time) { return REAL(int, usleep, useconds_t)(time / 20); }
+int nanosleep(const struct timespec *time, struct timespec *left)
+{
+    long long all = (time->tv_sec * 1000000000LL + time->tv_nsec) / 20;
+    struct timespec part = {all / 1000000000, all % 1000000000};
+    return REAL(int, nanosleep, const struct timespec *, struct timespec *)(&part, left);
+}
+
 /* Of a list of buffers, half a write is the first of them. */
 ssize_t writev(int file, const struct iovec *list, int size)
     WRITE(writev, (int, const struct iovec *, int), (file, list, size), (file, list, size / 2))
@@ -128,6 +144,7 @@ ssize_t writev(int file, const struct iovec *list, int size)
 /* To open a file is a write where it may be made or emptied. */
 #define OPEN(name, decision, types, ...)                                    \
     {                                                                       \
+        caller = #name;                                                     \
         va_list rest;                                                       \
         va_start(rest, flags);                                              \
         mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0; \

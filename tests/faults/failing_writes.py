@@ -1,13 +1,16 @@
 """Makes every call that writes fail, one after the other, and looks at what is left.
 
-    python -m tests.faults.failing_writes [--every 1] [--from 1] [--kinds full,io,quota,short,kill]
-        [--operations index,update,compact,convert,chunks,import,export,restore] [--store lance]
-        [--within .lancedb/]
+    python -m tests.faults.failing_writes [--every 1] [--from 1] [--sites]
+        [--kinds full,io,quota,short,kill] [--store lance] [--within .lancedb/]
+        [--operations index,update,compact,convert,chunks,import,export,restore]
 
 A shim (`failing_writes.c`) counts the calls that create, write, truncate, sync, link, rename or
 remove below the storage. The n-th fails: with ENOSPC or EDQUOT from then on, once with EIO, by half
 a write, by death. After each, the work has ended well or with a clear error; what was committed
 before is there, what is claimed to be done is, and doing it again makes it whole.
+
+With `--every 9`, every ninth call is tried; `--sites` adds the first and the last of each kind of
+call on each kind of file.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import errno
 import importlib
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -90,26 +94,40 @@ def run_apart(function: Callable[[], object]) -> tuple[int, Any]:
 
 
 def run_victim(
-    place: Place, operation: str, kind: str, at: int, within: str, counter: Path
-) -> tuple[int, int]:
-    """Do the work with a fault at a place: the exit code, and how many calls were made."""
+    place: Place, operation: str, kind: str, at: int, within: str, log: Path
+) -> tuple[int, list[str]]:
+    """Do the work with a fault at a place, 0 for none: the exit code, and the calls made."""
     shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
 
     def work() -> None:
+        with log.open("wb") as file:
+            shim.record(file.fileno())
+            do()
+
+    def do() -> None:
         shim.arm(os.fsencode(place.home), within.encode(), at, *KINDS[kind])
         try:
-            app = place.open()
+            app = place.open(record_after_s=0.0)  # the same calls, fast or slow
             OPERATIONS[operation].do(app, place)
             app.close()
         except IndexCorrupt as error:
             raise AssertionError("a failed write is called damage") from error
         finally:
-            counter.write_text(str(shim.count()))
             shim.arm(b"/nowhere", b"", 0, 0, 0, 0, 0)
 
-    counter.write_text(str(at))
     code, _ = run_apart(work)
-    return code, int(counter.read_text())
+    return code, log.read_text("utf-8", "replace").splitlines()
+
+
+def choose_places(calls: list[str], options: argparse.Namespace) -> list[int]:
+    """The numbers of the calls to fail, from 1."""
+    places = {*range(options.first, len(calls) + 1, options.every)}
+    if options.sites:
+        sites = [re.sub(r"[0-9a-f]{6,}|\d+", "0", call) for call in calls]
+        first = {site: at for at, site in reversed([*enumerate(sites, 1)])}
+        last = {site: at for at, site in enumerate(sites, 1)}
+        places |= {*first.values(), *last.values()}
+    return sorted(places)
 
 
 def try_all(folder: Path, operation: str, kind: str, options: argparse.Namespace) -> Counter[str]:
@@ -123,15 +141,19 @@ def try_all(folder: Path, operation: str, kind: str, options: argparse.Namespace
     assert code == DONE
     place = Place(folder / "home", root, options.store, before)
     outcomes: Counter[str] = Counter()
-    at = options.first
-    while True:
+    places = [0]
+    while places:
+        at = places.pop(0)
         shutil.rmtree(place.home, ignore_errors=True)
         if whole.exists():
             shutil.copytree(whole, place.home)  # an index knows its project, not its own place
-        counter = folder / "calls"
-        code, made = run_victim(place, operation, kind, at, options.within, counter)
-        if made < at:
-            return outcomes
+        code, made = run_victim(place, operation, kind, at, options.within, folder / "calls")
+        if at == 0:
+            assert code == DONE, "fails by itself"
+            outcomes["calls"], places = len(made), choose_places(made, options)
+            continue
+        if len(made) < at:
+            continue  # it made fewer this time
 
         def judge(code: int = code) -> None:
             assert code in (DONE, REFUSED, -signal.SIGKILL), "hung, or an error that is not clear"
@@ -141,13 +163,14 @@ def try_all(folder: Path, operation: str, kind: str, options: argparse.Namespace
             print(f"{operation}, {kind} at call {at} (exit {code})", file=sys.stderr, flush=True)
             outcomes["problems"] += 1
         outcomes["ended well" if code == DONE else "refused" if code == REFUSED else "killed"] += 1
-        at += options.every
+    return outcomes
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--from", type=int, default=1, dest="first")
+    parser.add_argument("--sites", action="store_true", help="the first and last of each kind too")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--operations", default=",".join(OPERATIONS))
     parser.add_argument("--within", default="", help="only calls on paths with this in them")
@@ -165,14 +188,14 @@ def main() -> int:
             ).returncode
     prepare(lance=options.store == "lance" or "convert" in options.operations)
     problems = 0
-    print("| operation | fault | calls tried | ended well | refused | killed | problems |")
-    print("|---|---|--:|--:|--:|--:|--:|", flush=True)
+    print("| operation | fault | calls | tried | ended well | refused | killed | problems |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|", flush=True)
     with tempfile.TemporaryDirectory() as place:
         for operation in options.operations.split(","):
             for kind in options.kinds.split(","):
                 found = try_all(Path(place).resolve(), operation, kind, options)
                 shown = [found[name] for name in ("ended well", "refused", "killed", "problems")]
-                cells = " | ".join(map(str, [sum(shown[:3]), *shown]))
+                cells = " | ".join(map(str, [found["calls"], sum(shown[:3]), *shown]))
                 print(f"| {operation} | {kind} | {cells} |", flush=True)
                 problems += found["problems"]
     return 1 if problems else 0

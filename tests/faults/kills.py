@@ -40,11 +40,11 @@ _FILES = 40
 _LONGEST_S = {"sqlite": 0.25, "lance": 1.5}
 
 
-def make_app(home: Path, root: Path, store: str = "") -> App:
+def make_app(home: Path, root: Path, store: str = "", **others: Any) -> App:
     """The app over a storage; without a store, over the one that its index is in."""
     named = {"store": store} if store else {}
     settings = load_settings({}, home=home, assume_yes=True, embedding="static", **named)
-    return build_app(settings, start=root)
+    return build_app(settings, start=root, **others)
 
 
 def edit(root: Path, pick: random.Random, turn: int) -> set[str]:

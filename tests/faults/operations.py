@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,9 +42,10 @@ class Place:
     before: Any = None
     """What was committed before the fault."""
 
-    def open(self) -> App:
+    def open(self, record_after_s: float = math.inf) -> App:
         # a store that is set cannot be converted; without, an index is opened in the one it has
-        return make_app(self.home, self.root, "" if self.before else self.store)
+        store = "" if self.before else self.store
+        return make_app(self.home, self.root, store, record_after_s=record_after_s)
 
 
 def index(app: App, place: Place) -> None:

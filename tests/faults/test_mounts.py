@@ -38,6 +38,10 @@ def test_a_mount_is_named_and_not_entered_unless_it_is_a_root(sonde: Any) -> Non
     examples = sonde.ask("status")["details"]["skippedExamples"]
     assert [(each["path"], each["reason"]) for each in examples] == [("mounted", "mount")]
     assert sonde.run("grep", "walrus").returncode == 1
+    listed = sonde.run("grep", "--files").stdout.splitlines()
+    assert listed
+    assert not [path for path in listed if path.startswith("mounted")]
+    assert sonde.ask("search", "walrus")["metadata"]["freshness"] == "complete"
     sonde.environ["SONDE_ROOTS"] = json.dumps([".", "mounted"])
     sonde.ask("index", "--yes")
     paths = [each["path"] for each in sonde.ask("search", "walrus")["results"]]

@@ -16,6 +16,7 @@ from tests.backends import needs_lance
 from tests.waiting import wait_until
 
 from sonde.runtime.private import hide_files, make_folder, mend_storage
+from sonde.runtime.processes import end_process, start_module
 
 OPEN = 0o000  # the umask that hides nothing
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
@@ -146,3 +147,16 @@ def test_every_folder_and_file_is_made_private_at_once(tmp_path: Path) -> None:
     assert list_open(tmp_path / "a") == {}
     with pytest.raises(OSError, match="c"):
         make_folder(tmp_path / "a" / "b" / "c")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_children_that_read_documents_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "walrus")
+    monkeypatch.setenv("SONDE_TOKEN", "walrus")
+    child = start_module("sonde.knowledge.parsing", str(1 << 30), "60")
+    try:
+        environ = Path(f"/proc/{child.pid}/environ")
+        wait_until(lambda: b"PATH=" in environ.read_bytes(), "started")
+        assert b"walrus" not in environ.read_bytes()
+    finally:
+        end_process(child)

@@ -124,6 +124,20 @@ def test_no_command_opens_a_denied_file_or_writes_outside_its_storage(
     assert {path: path.lstat().st_mtime_ns for path in traced.project.rglob("*")} == before
 
 
+def test_of_git_only_what_its_rules_about_files_need_is_opened(traced: Any, tmp_path: Path) -> None:
+    shutil.rmtree(traced.project / ".git")
+    own = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for words in (("init", "-q"), ("add", "."), (*own, "commit", "-qm", "First")):
+        subprocess.run(["git", *words], cwd=traced.project, check=True)
+    found: set[str] = set()
+    for args in (("index", "--yes"), ("search", "function_7"), ("grep", "x"), ("status",)):
+        _, opened = trace(traced, tmp_path / "trace.log", *args, "--json")
+        places = (Path(path) for _, path in opened if f"{traced.project}/.git/" in path)
+        found |= {str(each.relative_to(traced.project / ".git")) for each in places}
+    assert {"HEAD", "index"} & found
+    assert found <= {"HEAD", "index", "info", "info/exclude", "config"}
+
+
 @pytest.mark.row("001-4", "001-2")
 def test_an_agent_cannot_make_the_server_open_a_denied_file(traced: Any, tmp_path: Path) -> None:
     def call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
