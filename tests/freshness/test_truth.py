@@ -277,7 +277,7 @@ def test_a_server_gets_ready_for_the_first_search_before_it_is_asked(
     begin_following(served.app.workspace)
     wait_until(lambda: project.part(KnownFiles).candidates.has_looked, "the files are known")
     assert project.list_open()
-    assert project.seconds_since_search() == float("inf"), "nobody has searched"
+    assert project.last_search == float("-inf"), "nobody has searched"
     assert project.seconds_idle() < 60, "what was loaded is kept for a while"
     wait_until(lambda: project.following and project.following.is_current(), "it is followed")
 

@@ -84,7 +84,7 @@ class Diff:
 
 
 def generation_of(stores: Stores) -> int:
-    """A number that grows with every committed change to any of the stores."""
+    """A number that grows with every committed change to the files of any of the stores."""
     return sum(store.generation() for store in stores.values())
 
 

@@ -18,8 +18,9 @@ from itertools import chain
 from typing import TypeVar
 
 from sonde.policy.admit import Source, compile_rules
+from sonde.policy.changes import GitRules
 from sonde.policy.folder_events import FolderEvents, open_events
-from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
+from sonde.policy.git import GIT_FOLDER, read_git_rules
 from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope
 from sonde.policy.roots import Folder, open_folder, skip_unreadable
 from sonde.policy.walk import (
@@ -187,7 +188,8 @@ class _Count:
                 moved = self._check_files(known) if self._is_listed(known) else None
                 if moved is None:
                     try:
-                        with open_folder(self._root, path.split("/")[:-1]) as folder:
+                        names = path.split("/")[:-1]
+                        with open_folder(self._root, names, same_system=True) as folder:
                             moved = self._list(known, folder)
                     except OSError as error:
                         moved = self._leave(known, error)

@@ -146,6 +146,19 @@ class Repository(NamedTuple):
     shared: Path
 
 
+class GitRules(NamedTuple):
+    """The rules of one repository for a folder in it; `policy.git` reads them."""
+
+    prefix: str
+    """The folder's path in the working tree, with a slash at the end."""
+    excludes: tuple[tuple[str, bytes], ...]
+    """Exclude files, the weakest first, each with the folder's path relative to its base."""
+    files: frozenset[str]
+    """The tracked files."""
+    folders: frozenset[str]
+    """The folders that hold a tracked file, and submodules."""
+
+
 def find_repository(place: Path) -> Repository | None:
     """The repository whose working tree has this folder as its root."""
     git = place / ".git"
@@ -191,10 +204,11 @@ def is_rewriting(repository: Repository) -> bool:
 
 
 def _read(path: Path, limit: int = _MAX_FILE_BYTES) -> str:
-    return _read_all(path, limit).strip()
+    return read_small(path, limit).strip()
 
 
-def _read_all(path: Path, limit: int = -1) -> str:
+def read_small(path: Path, limit: int = -1) -> str:
+    """The text of a regular file; empty if it cannot be read."""
     try:
         if not path.is_file():  # reading a pipe would wait for a writer
             return ""
@@ -211,7 +225,7 @@ _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "busybox")
 def install_hook(root: Path, command: Sequence[str]) -> Path:
     """Run this command in the background after every commit; returns the path of the hook."""
     path = find_hook(root)
-    text = _read_all(path)
+    text = read_small(path)
     if text and not _is_shell(text):
         raise InvalidRequest(
             f"{path} is not a shell script",
@@ -229,7 +243,7 @@ def install_hook(root: Path, command: Sequence[str]) -> Path:
 def remove_hook(root: Path) -> bool:
     """Remove our part of the hook; whether there was one."""
     path = find_hook(root)
-    text = _read_all(path)
+    text = read_small(path)
     kept = _without_block(text)
     if kept == text:
         return False
@@ -242,7 +256,7 @@ def remove_hook(root: Path) -> bool:
 
 def has_hook(root: Path) -> bool:
     """Whether our part of the hook is there."""
-    return _BEGIN in _read_all(find_hook(root))
+    return _BEGIN in read_small(find_hook(root))
 
 
 def find_hook(root: Path) -> Path:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from sonde.errors import NoHistory
 from sonde.policy.admit import Rules, compile_rules, find_denied
-from sonde.policy.changes import Repository, find_repository
+from sonde.policy.changes import Repository, find_repository, read_small
 from sonde.policy.secrets import redact_secrets
 
 _TIMEOUT_S = 60  # a hundred thousand commits are listed in a few seconds
@@ -58,21 +58,14 @@ def find_history(root: Path) -> Repository:
         raise NoHistory(f"{root} is not the root of a git repository")
     git, shared = repository.git.resolve(), repository.shared.resolve()
     if not shared.is_relative_to(root.resolve()) or (root / ".git").is_symlink():
-        known = _read_line(git / "gitdir")
+        known = read_small(git / "gitdir").strip()
         if not known or Path(known).resolve() != (root / ".git").resolve():
             raise NoHistory(f"{shared} is outside {root} and knows no worktree there")
     if any((folder / name).is_symlink() for folder in (git, shared) for name in _LINKS):
         raise NoHistory(f"{shared} consists of links")
-    if _read_line(shared / "objects" / "info" / "alternates"):
+    if read_small(shared / "objects" / "info" / "alternates").strip():
         raise NoHistory(f"{shared} borrows objects of another repository")
     return repository
-
-
-def _read_line(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "surrogateescape").strip()
-    except OSError:
-        return ""
 
 
 def list_commit_ids(root: Path, most: int, under: str = "") -> list[str]:

@@ -13,9 +13,8 @@ import struct
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
-from sonde.policy.changes import Repository, find_repository, find_repository_around
+from sonde.policy.changes import GitRules, Repository, find_repository, find_repository_around
 from sonde.text.globs import compose
 
 GIT_FOLDER = ".git"
@@ -29,19 +28,6 @@ _EXCLUDES_FILE = re.compile(
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 _SHA256 = re.compile(r"^\s*objectformat\s*=\s*sha256\s*$", re.IGNORECASE | re.MULTILINE)
-
-
-class GitRules(NamedTuple):
-    """The rules of one repository for a folder in it."""
-
-    prefix: str
-    """The folder's path in the working tree, with a slash at the end."""
-    excludes: tuple[tuple[str, bytes], ...]
-    """Exclude files, the weakest first, each with the folder's path relative to its base."""
-    files: frozenset[str]
-    """The tracked files."""
-    folders: frozenset[str]
-    """The folders that hold a tracked file, and submodules."""
 
 
 def read_git_rules(place: Path, *, around: bool = False) -> GitRules | None:

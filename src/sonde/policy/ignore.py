@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from sonde.errors import InvalidPattern
+from sonde.policy.changes import GitRules
 from sonde.text.globs import compile_regex, compose, translate_wildcards
 
 GIT_FILE = ".gitignore"
@@ -87,26 +88,6 @@ def _strip_spaces(text: str) -> str:
     return text[:end]
 
 
-class RepositoryRules(Protocol):
-    """Git's rules for a folder in a working tree; see `policy.git`."""
-
-    @property
-    def prefix(self) -> str:
-        """The folder's path in the working tree, with a slash at the end."""
-
-    @property
-    def excludes(self) -> Sequence[tuple[str, bytes]]:
-        """Exclude files, the weakest first, each with the folder's path relative to its base."""
-
-    @property
-    def files(self) -> frozenset[str]:
-        """The tracked files."""
-
-    @property
-    def folders(self) -> frozenset[str]:
-        """The folders that hold a tracked file, and submodules."""
-
-
 @dataclass(frozen=True, slots=True)
 class Tracked:
     """What git tracks, for paths of a project in a working tree or around it."""
@@ -170,7 +151,7 @@ def open_scope(
     above: Scope | None,
     path: str,
     read_start: Callable[[str, int], bytes | None],
-    repository: RepositoryRules | None = None,
+    repository: GitRules | None = None,
     *,
     fold_case: bool,
     respect_git: bool,
@@ -192,7 +173,7 @@ def open_scope(
 
 
 def _open_repository(
-    above: Scope | None, start: int, repository: RepositoryRules, fold_case: bool
+    above: Scope | None, start: int, repository: GitRules, fold_case: bool
 ) -> Scope:
     """The scope of a repository's own rules, without the ignore files in its folders."""
     tracked = Tracked(repository.files, repository.folders, repository.prefix, start)

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Self
@@ -38,6 +38,8 @@ for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
 _MAX_MTIME_NS = (1 << 63) - 1  # the largest integer of a database
 _CLOSED: dict[str, set[Path]] = {}
 """Name in one letter case -> real paths of that name which no verb opens."""
+_LAID_OPEN: set[Path] = set()
+"""Real paths inside of those which may be opened nevertheless."""
 _KNOWN_OPEN: dict[Path, tuple[int, int]] = {}
 """Folders that are not closed off, as of when they were these: to resolve a path takes a while."""
 
@@ -50,11 +52,24 @@ def close_off(path: Path) -> None:
     _KNOWN_OPEN.clear()
 
 
+@contextmanager
+def lay_open(folder: Path) -> Iterator[None]:
+    """Let a folder inside of what is closed off be read, such as one of files that a user sent."""
+    real = folder.resolve()
+    _LAID_OPEN.add(real)
+    try:
+        yield
+    finally:
+        _LAID_OPEN.discard(real)
+
+
 def _refuse_closed(place: Path) -> None:
     facts = place.stat()
     if _KNOWN_OPEN.get(place) == (facts.st_dev, facts.st_ino):
         return
     real = Path(os.path.realpath(place))
+    if real in _LAID_OPEN:
+        return
     if any(real.is_relative_to(closed) for paths in _CLOSED.values() for closed in paths):
         raise PermissionError(errno.EACCES, "kept for sonde", str(place))
     _KNOWN_OPEN[place] = (facts.st_dev, facts.st_ino)
@@ -316,12 +331,13 @@ def open_root(root: Path) -> Folder:
         ) from error
 
 
-def open_folder(root: Path, names: Iterable[str]) -> Folder:
-    """Open a folder below a root, name by name; raises `OSError` if one of them is a link."""
+def open_folder(root: Path, names: Iterable[str], *, same_system: bool = False) -> Folder:
+    """Open a folder below a root, name by name; raises `OSError` if one of them is a link, and
+    with `same_system` if it is a mount."""
     folder = open_root(root)
     for name in names:
         with folder:
-            folder = folder.enter(folder.spell(name))
+            folder = folder.enter(folder.spell(name), same_system=same_system)
     return folder
 
 

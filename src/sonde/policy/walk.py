@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sonde.policy.admit import Gate, Rules, compile_rules, find_denied
+from sonde.policy.changes import GitRules
 from sonde.policy.deny_list import has_binary_suffix
-from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
+from sonde.policy.git import GIT_FOLDER, read_git_rules
 from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
 from sonde.policy.roots import (
     Folder,
@@ -28,6 +29,8 @@ from sonde.policy.roots import (
 )
 from sonde.text.globs import compose
 from sonde.types import ListedFile, Skipped
+
+_KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "symlink"}
 
 
 class Level(NamedTuple):
@@ -129,7 +132,8 @@ class Checker(OpenPath):
             folder, scope = self._find_scope()
             name, at = names[index], "/".join(names[: index + 1])
             facts = folder.look_at(folder.spell(name))
-            found = judge_name(at, name, _name_kind(facts.st_mode), self._gate, scope)
+            kind = _KINDS.get(stat.S_IFMT(facts.st_mode), "special")
+            found = judge_name(at, name, kind, self._gate, scope)
             if found is not None:
                 return Skipped(show_path(relative), found.reason, found.detail)
             if not stat.S_ISDIR(facts.st_mode):
@@ -246,15 +250,6 @@ def judge_file(path: str, facts: os.stat_result, gate: Gate) -> ListedFile | Ski
     if not gate.includes(path):
         return Skipped(path, "not_included")
     return ListedFile(path, facts.st_size, clamp_mtime(facts), stamp_file(facts))
-
-
-def _name_kind(mode: int) -> str:
-    """file, folder, symlink or special."""
-    if stat.S_ISDIR(mode):
-        return "folder"
-    if stat.S_ISLNK(mode):
-        return "symlink"
-    return "file" if stat.S_ISREG(mode) else "special"
 
 
 _MAX_DOCUMENT_DEPTH = 40  # folders; twice that of a project, and still few open at once

@@ -11,19 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from sonde.errors import (
-    Cancelled,
-    ConfirmationRequired,
-    FileLimitWarning,
-    HandleUnknown,
-    IndexBusy,
-    IndexNotFound,
-    InvalidRequest,
-    OutsideRoots,
-    ProjectNotDetected,
-    SondeError,
-    StorageUnusable,
-)
+from sonde import errors
 from sonde.indexing.pipeline import find_moved_index, recipe_of
 from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.policy.reach import is_too_wide
@@ -70,7 +58,7 @@ def find_project(
     if found is None and work and _may_use(workspace, workspace.start, work):
         found = workspace.start
     if found is None:
-        raise ProjectNotDetected(
+        raise errors.ProjectNotDetected(
             f"No markers found in path hierarchy of {workspace.start}", cwd=str(workspace.start)
         )
     return _open(workspace, found)
@@ -92,7 +80,10 @@ def _open(workspace: Workspace, root: Path) -> Project:
         with WriterLock(moved).held(wait_s=0):
             moved.rename(project.folder)
             save_metadata(project.folder, replace(metadata, project_path=str(root)))
-    except (OSError, SondeError) as error:  # in use, or not to be moved: a new one will be made
+    except (
+        OSError,
+        errors.SondeError,
+    ) as error:  # in use, or not to be moved: a new one will be made
         log.info("%s has no index yet: %s", root, error)
         return project
     workspace.projects.forget(root)
@@ -101,7 +92,7 @@ def _open(workspace: Workspace, root: Path) -> Project:
 
 def _nearest(workspace: Workspace, folder: Path) -> Path | None:
     marked = None
-    with suppress(ProjectNotDetected):
+    with suppress(errors.ProjectNotDetected):
         marked = detect_root(folder)
     for above in (folder, *folder.parents):
         try:
@@ -109,7 +100,7 @@ def _nearest(workspace: Workspace, folder: Path) -> Path | None:
             if known and workspace.reach.admits(above):
                 return above
         except OSError as error:
-            raise StorageUnusable(f"{workspace.home}: {error}") from error
+            raise errors.StorageUnusable(f"{workspace.home}: {error}") from error
     return None
 
 
@@ -119,8 +110,8 @@ def _named_folder(workspace: Workspace, project: str) -> Path:
         workspace.reach.require(folder, way_down=True)
         return folder.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
-        raise InvalidRequest(
-            f"project {project!r}: {error}", user_message="There is no folder '{p}'.", p=project
+        raise errors.InvalidRequest(
+            f"project {project!r}: {error}", user_message=f"There is no folder '{project}'."
         ) from error
 
 
@@ -142,7 +133,7 @@ def indexed_project(workspace: Workspace, project: str | None = None) -> Project
 def require_index(project: Project) -> Project:
     """The project if it has an index of any format, or `IndexNotFound`."""
     if not project.is_indexed():
-        raise IndexNotFound(f"No index at {project.folder}/")
+        raise errors.IndexNotFound(f"No index at {project.folder}/")
     return project
 
 
@@ -152,10 +143,10 @@ def readable_project(workspace: Workspace, project: str | None) -> Project:
     if not found.is_indexed() and project is not None and found.root != workspace.start:
         try:
             here: Project | None = find_project(workspace)
-        except ProjectNotDetected:
+        except errors.ProjectNotDetected:
             here = None
         if here is None or here.root != found.root:
-            raise IndexNotFound(f"No index at {found.folder}/")
+            raise errors.IndexNotFound(f"No index at {found.folder}/")
     load_metadata(found.folder)
     return found
 
@@ -178,12 +169,12 @@ def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project
     for root in known_roots(workspace):
         try:
             found.append(workspace.projects.get(root))
-        except SondeError as error:
+        except errors.SondeError as error:
             log.warning("%s is left out: %s", root, error)
     if not found and wanted:
-        raise IndexBusy(f"{wanted} repositories", user_message=_FETCHING)
+        raise errors.IndexBusy(f"{wanted} repositories", user_message=_FETCHING)
     if not found:
-        raise IndexNotFound(f"No index under {workspace.home}/indexes/")
+        raise errors.IndexNotFound(f"No index under {workspace.home}/indexes/")
     return found
 
 
@@ -204,7 +195,7 @@ def projects_asked(
         known = projects_in_scope(workspace, ALL)
     found = [one for one in known if fits_project(conditions, one.key)]
     if not found:
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"{named} of {len(known)} projects",
             user_message="No indexed project fits {named}.",
             next_action="`sonde projects` lists those that are indexed.",
@@ -262,7 +253,7 @@ def find_job(workspace: Workspace, handle: str, *, to_stop: bool = False) -> Job
     """A job that the caller may see, or stop; raises `HandleUnknown`."""
     record = workspace.jobs.look_up(handle)
     if record is None or not sees_job(workspace, record, to_stop=to_stop):
-        raise HandleUnknown(f"job {handle!r}", what="job", handle=handle)
+        raise errors.HandleUnknown(f"job {handle!r}", what="job", handle=handle)
     return record
 
 
@@ -279,7 +270,7 @@ def require_consent(
     work: Work,
     action: str,
     project: Project | str,
-    question: str | FileLimitWarning,
+    question: str | errors.FileLimitWarning,
     confirm: str | None,
 ) -> None:
     """Go on only with a yes: a setting, a token of an earlier answer, or a person asked now.
@@ -291,7 +282,7 @@ def require_consent(
     if isinstance(project, Project):
         project.require_writable()
     if isinstance(project, Project) and not reach.may_change(project.root):
-        raise OutsideRoots(
+        raise errors.OutsideRoots(
             f"{project.root} is shared with {reach.user}",
             user_message="This project is shared with you, so you cannot change it.",
             next_action="Ask its owner. Searching and reading need no consent.",
@@ -306,12 +297,12 @@ def require_consent(
     text = question if isinstance(question, str) else question.user_message
     answer = work.ask(text)
     if answer is None:
-        error = ConfirmationRequired(
+        error = errors.ConfirmationRequired(
             text, question=text, token=issue_consent(workspace, action, subject)
         )
         if isinstance(project, Project) and not reach.trusts(project.root):
             command = f"{_COMMANDS[action]} {shlex.quote(subject)}"
-            error = ConfirmationRequired(
+            error = errors.ConfirmationRequired(
                 text, question=text, next_action=_ASK_A_PERSON, command=command
             )
         if isinstance(question, str):
@@ -320,7 +311,7 @@ def require_consent(
         question.facts |= error.facts
         raise question
     if not answer:
-        raise Cancelled(
+        raise errors.Cancelled(
             "declined, by a person or by a client that has nobody to ask",
             user_message="Declined. Nothing was changed.",
             next_action="Do not repeat it unasked; a person can do the same with the `sonde` "

@@ -18,13 +18,7 @@ from sonde.errors import Cancelled, IndexBusy, SondeError
 from sonde.indexing.following import Inbox, TreeWatch
 from sonde.projects.find import find_project
 from sonde.projects.freshness import measure_coverage
-from sonde.projects.leader import (
-    IDLE_WORK_S,
-    TICK_S,
-    Leader,
-    LeaderState,
-    stat_config,
-)
+from sonde.projects.leader import IDLE_WORK_S, TICK_S, Leader, LeaderState, stat_config
 from sonde.projects.maintenance import IdleWork
 from sonde.projects.project import Project, Workspace
 from sonde.projects.search import rank_project

@@ -10,14 +10,13 @@ that finds nothing always looks.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from sonde.projects.project import Project, ProjectPart, Workspace
 from sonde.searching.hits import find_changed
 from sonde.searching.lines.candidates import LineCandidates
 from sonde.stores.records import load_metadata, load_refused
-from sonde.types import FileState, Json, Progress, StoreCounts
+from sonde.types import FileState, Progress
 
 _TRUSTED_S = 0.25
 """How long a look counts while every change is watched: less than a watcher needs. A look at 7,000
@@ -70,53 +69,6 @@ class Coverage:
     def progress(self) -> Progress:
         """How far the process that indexes the project is."""
         return Progress("indexing", self.files - len(self.missing), self.files)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStatus:
-    """How large, fresh and complete an index is, and what was left out of it."""
-
-    root: str
-    state: Literal["ready", "incomplete", "indexing"]
-    store: str
-    code: StoreCounts
-    docs: StoreCounts
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None
-    is_watched: bool
-    following: Json
-    """How changes reach the index, as the leader or follower reports it."""
-    coverage: Mapping[str, tuple[int, int]]
-    """Model -> chunks that have a vector of it, and chunks in all."""
-    model_note: str = ""
-    paused: str = ""
-    """Why deep vectors are not being made just now; empty if they are, or none are missing."""
-    plain_languages: Mapping[str, int] = field(default_factory=dict)
-    """Languages chunked without a grammar -> number of files."""
-    checks: Json = field(default_factory=dict)
-    progress: Progress | None = None
-    freshness: str = ""  # how much of the project the index covers
-    last_error: Json | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """Reason -> number of files."""
-    skipped_examples: tuple[Mapping[str, str], ...] = ()  # all secrets, a few of other reasons
-    config_file: str = ""
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectSummary:
-    """One indexed project of this machine, as its metadata describes it."""
-
-    root: str
-    state: str
-    """`ready`, `incomplete`, or the code of the error that reading it raised."""
-    files: int
-    chunks: int
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None
 
 
 def measure_coverage(project: Project) -> Coverage:

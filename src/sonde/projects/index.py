@@ -10,15 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from sonde.errors import (
-    DocsIndexNotFound,
-    FileLimitWarning,
-    FileMissing,
-    FileNotAdmitted,
-    IndexBusy,
-    InvalidRequest,
-    SondeError,
-)
+from sonde import errors
 from sonde.indexing.diff import compare_tree
 from sonde.indexing.pipeline import coverage_of
 from sonde.policy.admit import REASONS
@@ -39,7 +31,6 @@ from sonde.projects.find import (
     readable_project,
     require_consent,
 )
-from sonde.projects.freshness import IndexStatus, ProjectSummary
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
     describe_freshness,
@@ -60,13 +51,16 @@ from sonde.stores.records import (
     load_metadata,
     project_folder,
 )
+from sonde.text.formats import format_bytes
 from sonde.text.languages import language_of
-from sonde.types import LOCAL, Chunk, IndexReport, ListedFile, Skipped
+from sonde.types import LOCAL, Chunk, IndexReport, Json, ListedFile, Progress, Skipped
 
 INDEX_QUESTION = "Index "
 """How the question begins that naming a detected project answers."""
 FIRST_INDEX_WAIT_S = 2.0  # as long as a person waits for a first answer; a small project takes less
 PLAIN_LANGUAGES_SHOWN = 10  # the commonest without a grammar; the rest is a long tail
+MOST_SKIPPED = 100
+"""Files left out that a status names, about 2,500 tokens; metadata.json names up to 1,000."""
 log = logging.getLogger(__name__)
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 
@@ -82,14 +76,14 @@ def confirm_creation(
     project.require_writable()
     if project.is_indexed() or workspace.assume_yes:
         return
-    question: str | FileLimitWarning = f"{INDEX_QUESTION}{project.root} for searching?"
+    question: str | errors.FileLimitWarning = f"{INDEX_QUESTION}{project.root} for searching?"
     if not is_detected(project):
         question = f"{project.root} has no marker of a project, such as .git. Index it?"
     count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
     if count <= project.settings.max_files and _has_standing_consent(workspace, project):
         return
     if count > project.settings.max_files:
-        question = FileLimitWarning(
+        question = errors.FileLimitWarning(
             f"{count} files exceeds soft limit of {project.settings.max_files:,}",
             count=f"{count:,}",
         )
@@ -98,7 +92,7 @@ def confirm_creation(
 
 def is_detected(project: Project) -> bool:
     """Whether a marker, such as `.git`, says that the project's root is one."""
-    with suppress(SondeError):
+    with suppress(errors.SondeError):
         return detect_root(project.root) == project.root
     return False
 
@@ -120,7 +114,7 @@ def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> 
         if not project.is_indexed():
             confirm_creation(workspace, project, Work(), None)
             start_indexing(workspace, project).wait(timeout_s=wait_s)
-    except SondeError as error:
+    except errors.SondeError as error:
         log.warning("the project is not indexed by itself: %s", error)
 
 
@@ -150,7 +144,7 @@ def start_indexing(workspace: Workspace, project: Project, *, force: bool = Fals
     key = f"index:{project.key}"
     running = workspace.jobs.find(key)
     if force and running and running.status == "running":
-        raise IndexBusy("joining the running job would rebuild nothing")
+        raise errors.IndexBusy("joining the running job would rebuild nothing")
     workspace.jobs.cancel(f"refine:{project.key}")
 
     def run(inner: Work) -> IndexReport:
@@ -182,26 +176,26 @@ def refresh_file(workspace: Workspace, project: Project, path: str, work: Work) 
     if isinstance(verdict, Skipped):
         if verdict.reason == "missing":
             update_project(workspace, project, work, paths={relative})
-            raise FileMissing(f"{relative} not in index", path=relative)
+            raise errors.FileMissing(f"{relative} not in index", path=relative)
         raise _not_admitted(relative, verdict.reason, verdict.detail)
     report = update_project(workspace, project, work, paths={relative}, force=True)
     for reason in report.skipped:
         raise _not_admitted(relative, reason)
     if project.tree.kind_of(relative) is None:
-        raise DocsIndexNotFound(f"No docs index at {project.folder}/")
+        raise errors.DocsIndexNotFound(f"No docs index at {project.folder}/")
     return relative, sum(len(store.chunks_of(relative)) for store in project.stores().values())
 
 
-def _not_admitted(path: str, reason: str, detail: str = "") -> FileNotAdmitted:
+def _not_admitted(path: str, reason: str, detail: str = "") -> errors.FileNotAdmitted:
     shown = REASONS.get(reason, reason)
-    return FileNotAdmitted(f"{path}: {reason} {detail}".strip(), path=path, reason=shown)
+    return errors.FileNotAdmitted(f"{path}: {reason} {detail}".strip(), path=path, reason=shown)
 
 
 def remove_index(workspace: Workspace, project: Project, work: Work) -> None:
     """Delete a project's index; the project's files are not touched."""
     project.stop_following()
     if project.settings.strategy == "git":
-        with suppress(SondeError):
+        with suppress(errors.SondeError):
             remove_hook(project.root)
     for kind in ("check", "refine", "views", "index", "flush"):
         workspace.jobs.cancel(f"{kind}:{project.key}")
@@ -220,58 +214,66 @@ def remove_index(workspace: Workspace, project: Project, work: Work) -> None:
         shutil.rmtree(project.folder, ignore_errors=True)
 
 
-def describe_index(workspace: Workspace, project: Project) -> IndexStatus:
-    """The status of an index; starts following its project in a server."""
+def describe_index(workspace: Workspace, project: Project) -> Json:
+    """The status of an index, as get_index_status answers it; details that do not apply are left
+    out. Starts following its project in a server."""
     follow_project(workspace, project)
     with repairing_corruption(workspace, project):
         return _describe(workspace, project)
 
 
-def _describe(workspace: Workspace, project: Project) -> IndexStatus:
+def _describe(workspace: Workspace, project: Project) -> Json:
     stores = project.stores()
+    code, docs = stores["code"].counts(), stores["docs"].counts()
     languages = (language_of(state.path) for state in stores["code"].files().values())
     plain = Counter(one.name for one in languages if one.kind == "code" and not one.grammar)
-    metadata = load_metadata(project.folder)
-    job = workspace.jobs.find(f"index:{project.key}")
+    metadata = load_metadata(project.folder) or Metadata(project.key, "")
+    job, refining = (workspace.jobs.find(f"{kind}:{project.key}") for kind in ("index", "refine"))
     freshness, progress = describe_freshness(workspace, project)
     if job and job.status == "running":
         progress = progress or job.progress
-    incomplete = metadata is None or metadata.last_full_index is None
-    coverage = {}
+    vectors = {}
     for embedder in filter(None, (workspace.static, workspace.deep)):
         pairs = coverage_of(stores, embedder)
-        coverage[embedder.name] = (sum(have for have, _ in pairs), sum(n for _, n in pairs))
+        vectors[embedder.name] = f"{sum(have for have, _ in pairs)}/{sum(n for _, n in pairs)}"
     is_watched, following = _describe_following(project)
-    return IndexStatus(
-        root=project.key,
-        state="indexing" if progress else "incomplete" if incomplete else "ready",
-        store=project.settings.store_name,
-        code=stores["code"].counts(),
-        docs=stores["docs"].counts(),
-        size=measure_folder(project.folder),
-        last_updated=metadata.last_updated if metadata else None,
-        is_watched=is_watched,
-        following=following | {"strategy": following.get("strategy", project.settings.strategy)},
-        coverage=coverage,
-        model_note=model_mismatch_note(workspace, project),
-        paused=find_pause() if _is_refining(workspace, project) else "",
-        plain_languages=dict(plain.most_common(PLAIN_LANGUAGES_SHOWN)),
-        checks=describe_checks(project.folder),
-        progress=progress,
-        freshness=freshness,
-        last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
-        skipped=metadata.skipped if metadata else {},
-        skipped_examples=tuple(
-            map(_explain_skipped, metadata.skipped_examples if metadata else ())
-        ),
-        config_file=str(project.folder / "config.json"),
-        warnings=tuple(project.settings.warnings),
-    )
+    skipped = [_explain_skipped(one) for one in metadata.skipped_examples]
+    config, problem = str(project.folder / "config.json"), job.error if job else None
+    extras: Json = {
+        "otherModel": model_mismatch_note(workspace, project),
+        "deepVectorsWait": find_pause() if refining and refining.status == "running" else "",
+        "withoutGrammar": dict(plain.most_common(PLAIN_LANGUAGES_SHOWN)),
+        "integrity": describe_checks(project.folder),
+        "progress": _show_progress(progress) if progress else {},
+        "freshness": freshness,
+        "lastError": problem.as_dict() if isinstance(problem, errors.SondeError) else None,
+        "skipped": metadata.skipped,
+        "skippedExamples": skipped[:MOST_SKIPPED] if metadata.skipped else None,
+        "config": config if any("next" in one for one in skipped) else None,
+        "warnings": list(project.settings.warnings) or None,
+    }
+    return {
+        "status": "indexing" if progress else "ready" if metadata.last_full_index else "incomplete",
+        "projectPath": project.key,
+        "totalFiles": code.files + docs.files,
+        "totalChunks": code.chunks + docs.chunks,
+        "lastUpdated": metadata.last_updated,
+        "storageSize": format_bytes(measure_folder(project.folder), "compact"),
+        "watcherActive": is_watched,
+        "details": {
+            "store": project.settings.store_name,
+            "docs": {"totalDocs": docs.files, "totalDocChunks": docs.chunks},
+            "vectors": vectors,
+            **{name: fact for name, fact in extras.items() if fact not in ("", None, {})},
+            "following": following
+            | {"strategy": following.get("strategy", project.settings.strategy)},
+        },
+    }
 
 
-def _is_refining(workspace: Workspace, project: Project) -> bool:
-    job = workspace.jobs.find(f"refine:{project.key}")
-    return bool(job and job.status == "running")
+def _show_progress(progress: Progress) -> Json:
+    total = {"total": progress.total} if progress.total else {}
+    return {"stage": progress.stage, "done": progress.done, **total}
 
 
 def _explain_skipped(skipped: Mapping[str, str]) -> Mapping[str, str]:
@@ -287,33 +289,33 @@ def _describe_following(project: Project) -> tuple[bool, dict[str, object]]:
     """Whether this process or another watches the project, and how."""
     if project.following is not None:
         return project.following.is_watched(), project.following.describe()
-    with suppress(SondeError):
+    with suppress(errors.SondeError):
         try:
             with WriterLock(project.folder, "watcher.lock").held(wait_s=0):
                 pass  # nobody holds it
-        except IndexBusy:
+        except errors.IndexBusy:
             return True, {"role": "none", **load_leader(project.folder)}
     return False, {"role": "none", "watching": "off"}
 
 
-def list_summaries(workspace: Workspace) -> Iterator[ProjectSummary]:
-    """Every indexed project of this machine."""
+def list_summaries(workspace: Workspace) -> Iterator[Json]:
+    """Every indexed project of this machine, as list_projects answers it."""
     for root in known_roots(workspace):
         folder = project_folder(workspace.home, root)
         metadata, state = Metadata(str(root), ""), "incomplete"
         try:
             metadata = load_metadata(folder) or metadata
             state = "ready" if metadata.last_full_index else state
-        except SondeError as error:
+        except errors.SondeError as error:
             state = error.code.lower()
-        yield ProjectSummary(
-            root=name_root(workspace, root),
-            state=state,
-            files=metadata.total_files,
-            chunks=metadata.total_chunks,
-            size=measure_folder(folder),
-            last_updated=metadata.last_updated,
-        )
+        yield {
+            "projectPath": name_root(workspace, root),
+            "status": state,
+            "totalFiles": metadata.total_files,
+            "totalChunks": metadata.total_chunks,
+            "lastUpdated": metadata.last_updated,
+            "storageSize": format_bytes(measure_folder(folder), "compact"),
+        }
 
 
 def read_current_text(
@@ -325,13 +327,13 @@ def read_current_text(
     content = verdict if isinstance(verdict, Skipped) else found.tree.read(path)
     if isinstance(content, Skipped):
         if content.reason in ("missing", "folder"):
-            raise FileMissing(f"{path} in {found.key}", path=path)
+            raise errors.FileMissing(f"{path} in {found.key}", path=path)
         raise _not_admitted(path, content.reason)
     if not lines:
         return content.text
     match = _LINES.fullmatch(lines)
     if match is None:
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"lines={lines!r}", user_message="`lines` is a number or two, such as '10-40'."
         )
     first, last = int(match[1]), int(match[2] or match[1])
@@ -349,7 +351,7 @@ def list_chunks(
         states = [store.files([path]).get(path) for store in found.stores().values()]
     verdict = found.tree.check(path)
     if not chunks or isinstance(verdict, Skipped):
-        raise FileMissing(f"{path} is not in the index of {found.key}", path=path)
+        raise errors.FileMissing(f"{path} is not in the index of {found.key}", path=path)
     shown = [
         chunk
         for chunk in sorted(chunks, key=lambda chunk: chunk.span.start_byte)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from queue import Empty
 
@@ -27,12 +28,12 @@ from sonde.indexing.following import (
 )
 from sonde.indexing.sources import Identity, identify_files
 from sonde.policy.changes import WatchFailed, find_silent_file_system
-from sonde.projects.maintenance import IdleWork, check_if_due
+from sonde.projects.maintenance import IdleWork, check_soon
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import compare_project, update_changed, update_project
 from sonde.runtime.work import Work
 from sonde.stores.files import write_json
-from sonde.stores.records import LEADER_FILE, stamp_now
+from sonde.stores.records import LEADER_FILE, is_check_due, stamp_now
 from sonde.types import FileContent
 
 TICK_S = 1.0  # how often a leader and those that stand by look at what is due
@@ -47,6 +48,7 @@ _POLL_S, _POLL_TIMES, _MAX_POLL_S = 2.0, 30, 60.0  # the same where the system r
 _REOPEN_WATCH_S = 600.0  # how often polling tries whether the system can watch again
 _COMPARE_ALL_PATHS = 1_000  # from this many touched paths on, comparing everything is cheaper
 _MAX_RETRY_S = 60.0  # the longest pause between two attempts at what fails
+_RECENT = timedelta(minutes=10)  # servers that come and go do not check again within this time
 _GONE = "the project's folder is not there"
 
 log = logging.getLogger(__name__)
@@ -207,7 +209,8 @@ class Leader:
             self._idle_work_at = now + IDLE_WORK_S
         if now >= self._next_check and self._state.comparisons:
             self._next_check = now + self._project.settings.check_interval_s
-            check_if_due(self._workspace, self._project)
+            if is_check_due(self._project.folder, _RECENT):
+                check_soon(self._workspace, self._project)
         if self._state.watching == "polling" and now - self._last_open >= _REOPEN_WATCH_S:
             self._watch_folders()
         self._state.pending = len(self._strategy.pending) + len(self._settling)
@@ -338,7 +341,6 @@ class Leader:
         self._state.note = note or (self._state.note if self._failing else "")
 
     def _write_state(self) -> None:
-        """Show the state to other processes."""
         shown, path = self._state.as_dict(), self._project.folder / LEADER_FILE
         if shown != self._written:
             try:

@@ -248,7 +248,6 @@ def read_origin(projects: Sequence[Project], text: str, work: Work) -> Origin:
         return Origin(text)
     raise InvalidRequest(
         f"no indexed file for {text!r}",
-        user_message="No indexed file is called '{place}'.",
+        user_message=f"No indexed file is called '{reading.text}'.",
         next_action="Name a place as path:line, or pass the passage itself.",
-        place=reading.text,
     )

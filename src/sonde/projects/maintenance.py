@@ -30,7 +30,6 @@ from sonde.stores.files import write_text
 from sonde.types import Findings, IndexReport, Progress
 
 _THOROUGH_EVERY = timedelta(hours=24)  # how often every single word is looked at
-_RECENT = timedelta(minutes=10)  # servers that come and go do not check again within this time
 _DEEP_VECTORS_S, _IDLE_S = 600.0, 120.0  # after a search: make deep vectors until, free memory from
 _COPIED_FILES = 200  # files whose vectors are copied to another store in one write
 _QUESTION = (
@@ -56,12 +55,6 @@ def check_soon(workspace: Workspace, project: Project, *, asked: bool = False) -
         gently=not asked,
         lasting=asked,
     )
-
-
-def check_if_due(workspace: Workspace, project: Project) -> None:
-    """Check the project in the background, unless that was done minutes ago."""
-    if records.is_check_due(project.folder, _RECENT):
-        check_soon(workspace, project)
 
 
 def _check_in_child(workspace: Workspace, project: Project, work: Work) -> Findings:
@@ -167,7 +160,7 @@ class IdleWork:
         project = self._project
         if leads:
             compact_project(project, work)
-        since = project.seconds_since_search()
+        since = project.now() - project.last_search
         if project.seconds_idle() >= _IDLE_S:
             for store in project.list_open():
                 store.rest()

@@ -11,14 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from sonde.errors import (
-    CatalogError,
-    EmptyQuery,
-    FileMissing,
-    InvalidRequest,
-    OutsideRoots,
-    PermissionDenied,
-)
+from sonde import errors
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, find_project, name_scope, projects_in_scope, projects_to_read
 from sonde.projects.lines import (
@@ -56,6 +49,8 @@ _DEFAULTS: Mapping[str, object] = {
     **dict.fromkeys(("ignore_case", "whole_word", "fixed_string", "of_each_kind"), False),
 }
 """What a parameter that was not given stands for."""
+_OF_CHUNKS = ("include", "exclude", "language", "tags", "chunk_types", "of_each_kind", "conditions")
+"""Parameters that a search for chunks takes as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +85,7 @@ class PageRequest:
         given = _list_given(self, _DEFAULTS.keys() | {"top_k"})
         if self.path is not None:
             given["path"] = posixpath.normpath(self.path or ".")
-        return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        return given
 
     def bound(self) -> dict[str, object]:
         """What must agree with the search that a cursor continues."""
@@ -103,16 +98,8 @@ class PageRequest:
 
     def scan(self, under: str) -> LineScan:
         """The same as a scan for lines below a folder."""
-        return LineScan(
-            self.query,
-            ignore_case=bool(self.ignore_case),
-            whole_word=bool(self.whole_word),
-            fixed_string=bool(self.fixed_string),
-            paths=(under,) if under else (),
-            include=tuple(self.include or ()),
-            exclude=tuple(self.exclude or ()),
-            language=self.language,
-        )
+        given = _list_given(self, LineScan.__dataclass_fields__)
+        return LineScan(self.query, paths=(under,) if under else (), **given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +133,8 @@ class PageView:
 
 def _list_given(options: PageRequest | PageView, names: Collection[str]) -> dict[str, Any]:
     values = ((name, getattr(options, name)) for name in options.__dataclass_fields__)
-    return {name: value for name, value in values if name in names and value is not None}
+    given = {name: value for name, value in values if name in names and value is not None}
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +241,9 @@ class MatchPage:
         if key not in self._texts:
             known = hit.state.stamp if hit.state else None
             content = None
-            with suppress(FileMissing, PermissionDenied):  # the project's folder itself is gone
+            with suppress(
+                errors.FileMissing, errors.PermissionDenied
+            ):  # the project's folder itself is gone
                 tree = self.workspace.projects.get(hit.project).tree
                 content = tree.read_again(hit.path, known)
             self._texts[key] = content if isinstance(content, FileText) else None
@@ -277,7 +267,7 @@ def open_match_page(
     else:
         if not request.query.strip():
             name = "pattern" if request.mode == "regex" else "query"
-            raise EmptyQuery(f"neither `{name}` nor `cursor`")
+            raise errors.EmptyQuery(f"neither `{name}` nor `cursor`")
         request = replace(request, project=name_scope(workspace, request.project))
         find = _find_lines if request.mode == "regex" else _find_chunks
         ranking = find(workspace, request, view, work)
@@ -296,42 +286,24 @@ def open_match_page(
 def _find_chunks(
     workspace: Workspace, request: PageRequest, view: PageView, work: Work
 ) -> PagedRanking:
-    """Chunks, best first."""
     project, under = _locate(workspace, request)
-    found = rank_everywhere(
-        workspace,
-        Request(
-            tool=f"{request.mode}_search",
-            query=request.query,
-            kinds=("code", "docs"),
-            top_k=request.most_hits,
-            mode=request.mode,
-            project=project,
-            under=under,
-            include=tuple(request.include or ()),
-            exclude=tuple(request.exclude or ()),
-            language=request.language,
-            tags=tuple(request.tags or ()),
-            chunk_types=tuple(request.chunk_types or ()),
-            whole=request.mode == "hybrid",
-            of_each_kind=bool(request.of_each_kind),
-            conditions=request.conditions or (),
-        ),
-        read_asked(request.query),
-        work,
+    wanted = Request(
+        f"{request.mode}_search",
+        request.query,
+        top_k=request.most_hits,
+        mode=request.mode,
+        project=project,
+        under=under,
+        whole=request.mode == "hybrid",
+        **_list_given(request, _OF_CHUNKS),
     )
+    found = rank_everywhere(workspace, wanted, read_asked(request.query), work)
     hits, least = found.hits, request.threshold
     if least is not None:
         hits = [hit for hit in hits if round_score(hit.score) >= least]
-    return PagedRanking(
-        hits,
-        _count_index(projects_in_scope(workspace, project)),
-        len(hits) >= request.most_hits,
-        request,
-        view,
-        found.freshness,
-        found.note,
-    )
+    stats = _count_index(projects_in_scope(workspace, project))
+    is_capped = len(hits) >= request.most_hits
+    return PagedRanking(hits, stats, is_capped, request, view, found.freshness, found.note)
 
 
 def round_score(score: float) -> float:
@@ -342,7 +314,6 @@ def round_score(score: float) -> float:
 def _find_lines(
     workspace: Workspace, request: PageRequest, view: PageView, work: Work
 ) -> PagedRanking:
-    """Lines, by path and line."""
     project, under = _locate(workspace, request)
     scan = request.scan(under)
     scan.compile()  # refuse a wrong pattern before anything is walked
@@ -372,16 +343,16 @@ def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str
     if not path or not Path(path).is_absolute():
         return project, read_folder(path)
     if "\0" in path:
-        raise InvalidRequest(f"path {path!r} holds a NUL, which no path does")
+        raise errors.InvalidRequest(f"path {path!r} holds a NUL, which no path does")
     real = Path(path).resolve()
     if project is None:
         # unlike a Path's own question, this one takes a name that is too long
         project = str(real if os.path.isdir(real) else real.parent)  # noqa: PTH112
     if project == ALL:
-        raise InvalidRequest(f"path {path!r} with project 'all'")
+        raise errors.InvalidRequest(f"path {path!r} with project 'all'")
     found = find_project(workspace, project)
     if not real.is_relative_to(found.root):
-        raise OutsideRoots(f"{path} is not below {found.key}")
+        raise errors.OutsideRoots(f"{path} is not below {found.key}")
     return found.key, read_folder(real.relative_to(found.root).as_posix())
 
 
@@ -389,7 +360,7 @@ def _count_index(projects: Sequence[Project]) -> StoreCounts:
     """What the index holds; nothing where there is none, or none that can be read."""
     found: list[StoreCounts] = []
     for project in projects:
-        with suppress(CatalogError):
+        with suppress(errors.CatalogError):
             for store in project.stores().values() if project.is_indexed() else ():
                 found.append(store.counts())  # noqa: PERF401 - the next one may be broken
     return StoreCounts(

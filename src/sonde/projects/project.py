@@ -66,13 +66,19 @@ class ProjectPart:
 
     def __init__(self, project: Project) -> None:
         self.project = project
+        self._guard = threading.RLock()
+        self._store: ChunkStore | None = None  # of its own, if it has one that is open
 
     def list_open(self) -> list[ChunkStore]:
-        """Its stores that are open."""
-        return []
+        """Its store, if it is open."""
+        return [self._store] if self._store else []
 
     def close(self) -> None:
         """Close what is open; it opens again on the next use."""
+        with self._guard:
+            store, self._store = self._store, None
+            if store:
+                store.close()
 
 
 Part = TypeVar("Part", bound=ProjectPart)
@@ -99,7 +105,7 @@ class Project:
         self.following: Following | None = None
         """What keeps the index current, in a server."""
         self.last_search = float("-inf")
-        """When it was last searched, by its clock."""
+        """When it was last searched, by its clock; long ago if never."""
         self.shown: Counter[str] = Counter()
         """How often searches showed each file."""
         self._open_store = open_store
@@ -162,10 +168,6 @@ class Project:
     def note_search(self) -> None:
         """Note that it was searched just now."""
         self.last_search = self.now()
-
-    def seconds_since_search(self) -> float:
-        """How long ago it was last searched; infinite if never."""
-        return self.now() - self.last_search
 
     def note_warm(self) -> None:
         """Note that what a search needs was loaded just now."""

@@ -35,7 +35,6 @@ from sonde.searching.modes import MODES, Ranked, fill_up
 from sonde.searching.query_language import fits_symbol
 from sonde.searching.request import Request, read_asked, recall_request
 from sonde.searching.search import QueryVectors, Search
-from sonde.stores.chunks.base import ChunkStore
 from sonde.types import Hit, Symbol
 
 _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
@@ -140,7 +139,6 @@ def _rank_related(workspace: Workspace, request: Request, work: Work) -> tuple[Q
 
 
 def _rank_history(workspace: Workspace, request: Request, work: Work) -> tuple[Question, Ranking]:
-    """The commits of the projects in scope."""
     request = request.read(named_only=True)
     question = read_question(request.query[:_LONGEST_QUERY])
     hits: list[Hit] = []
@@ -211,7 +209,6 @@ def rank_everywhere(
 
 
 def _take_best(hits: list[Hit], request: Request) -> list[Hit]:
-    """The first hits of a ranking, as many as are asked for."""
     if not request.of_each_kind:
         return hits[: request.top_k]
     kinds = {kind: [hit for hit in hits if hit.kind == kind] for kind in request.kinds}
@@ -340,7 +337,9 @@ def rank_project(
             if request.whole:
                 found_here = fill_up(search, question, found_here)
         states = store.files({found.chunk.path for found in found_here})
-        symbols = {} if request.of_views else _list_symbols(store, found_here)
+        # the definitions of files whose hits are no definitions themselves
+        plain = {found.chunk.path for found in found_here if found.definition is None}
+        symbols = {} if request.of_views else store.symbols_of(plain)
         steady = store.generation() == generation
         for found in found_here:
             state, path = states.get(found.chunk.path), found.chunk.path
@@ -365,11 +364,6 @@ def rank_project(
                 )
             )
     return hits
-
-
-def _list_symbols(store: ChunkStore, found: Sequence[Ranked]) -> Mapping[str, Sequence[Symbol]]:
-    """The definitions of files whose hits are no definitions themselves."""
-    return store.symbols_of({one.chunk.path for one in found if one.definition is None})
 
 
 def _list_touched(symbols: Mapping[str, Sequence[Symbol]], found: Ranked) -> tuple[Symbol, ...]:

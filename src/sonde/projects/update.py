@@ -9,15 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
-from sonde.errors import (
-    Cancelled,
-    FileMissing,
-    IndexBusy,
-    IndexCorrupt,
-    IndexNotFound,
-    PermissionDenied,
-    SondeError,
-)
+from sonde import errors
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, seed_index, update_index
 from sonde.projects.freshness import (
@@ -82,10 +74,10 @@ def update_project(
         paths = diff.paths
     with project.lock.held(work):
         if existing and not project.is_indexed():
-            raise IndexNotFound(f"No index at {project.folder}/")
+            raise errors.IndexNotFound(f"No index at {project.folder}/")
         try:
             return _update(workspace, project, work, paths, diff, force=force, hurried=hurried)
-        except IndexCorrupt as error:
+        except errors.IndexCorrupt as error:
             log.warning("rebuilding the index of %s: %s", project.root, error)
             _set_aside(project)
         return _update(workspace, project, work, None, None, force=False, hurried=False)
@@ -235,14 +227,14 @@ def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[Non
     """Around reads: set a corrupt index aside, so that the next run rebuilds it."""
     try:
         yield
-    except IndexCorrupt as error:
-        with suppress(SondeError), project.lock.held(wait_s=_SET_ASIDE_S):
+    except errors.IndexCorrupt as error:
+        with suppress(errors.SondeError), project.lock.held(wait_s=_SET_ASIDE_S):
             _set_aside(project)
         if workspace.stays:
             if not project.settings.name:  # else it is written again when next used
                 index_job(workspace, project)
             raise
-        raise IndexCorrupt(
+        raise errors.IndexCorrupt(
             str(error).removeprefix(f"{error.code}: "), user_message="The index is corrupted.",
             next_action="Run `sonde index` to rebuild it; no file of the project is lost.",
         ) from error  # fmt: skip
@@ -288,7 +280,7 @@ def refresh(
         return _trust_index(project)
     try:
         found, why = measure_coverage(project), ""
-    except (FileMissing, PermissionDenied) as error:  # of the project's folder itself
+    except (errors.FileMissing, errors.PermissionDenied) as error:  # of the project's folder itself
         return f"incomplete; the files cannot be seen: {error.user_message}"
     if (strategy != "git" and found.differing) or _is_unfinished(project):
         left, retry_at = part.left
@@ -335,12 +327,12 @@ def _bring_in_step(workspace: Workspace, project: Project, found: Coverage, work
                 workspace, project, work, paths=paths, existing=True, hurried=workspace.stays
             )
             return _UNREADABLE if "unreadable" in report.skipped else ""
-    except Cancelled:
+    except errors.Cancelled:
         raise
-    except SondeError as error:
+    except errors.SondeError as error:
         # the search still has an index to answer from
         log.info("%s is not updated: %s", project.root, error)
-        return "" if isinstance(error, IndexBusy) else error.user_message
+        return "" if isinstance(error, errors.IndexBusy) else error.user_message
 
 
 def _describe(workspace: Workspace, project: Project, found: Coverage, why: str = "") -> str:
@@ -379,9 +371,9 @@ def is_being_written(workspace: Workspace, project: Project) -> bool:
     try:
         with project.lock.held(wait_s=0):
             return False
-    except IndexBusy:
+    except errors.IndexBusy:
         return True
-    except SondeError:  # a home that cannot be written
+    except errors.SondeError:  # a home that cannot be written
         return False
 
 
@@ -392,9 +384,9 @@ def reindex_stale_files(
     try:
         with project.lock.held(work, wait_s=_WRITER_WAIT_S):
             update_project(workspace, project, work, paths=changed, existing=True, hurried=True)
-    except Cancelled:
+    except errors.Cancelled:
         raise
-    except SondeError:
+    except errors.SondeError:
         # busy: the writer will find them; not writable: the hits say that they are stale
         return False
     return True

@@ -5,23 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from sonde import errors
 from sonde.chunking.views import VIEW_TYPES
 from sonde.embedding.base import Embedder
-from sonde.errors import (
-    Cancelled,
-    EmbeddingFailed,
-    FileMissing,
-    IndexCorrupt,
-    InvalidRequest,
-    PermissionDenied,
-    SondeError,
-)
 from sonde.indexing.pipeline import refine_vectors
 from sonde.indexing.sources import Identity, identify_files
 from sonde.indexing.views import update_views
@@ -69,11 +60,9 @@ class Views(ProjectPart):
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self._store: ChunkStore | None = None
         self._identity: Identity = {}
         self._searcher: ViewSearcher | None = None
         self._made: tuple[object, int] = (None, 0)
-        self._guard = threading.RLock()
 
     def store(self) -> ChunkStore:
         """Their store, opened on first use, and again when its files were replaced."""
@@ -100,16 +89,12 @@ class Views(ProjectPart):
             return None
         try:
             return state if self.store().generation() == generation else None
-        except IndexCorrupt:
+        except errors.IndexCorrupt:
             return None
 
     def mark_made(self, state: object) -> None:
         """Note that they are those of this state of the index."""
         self._made = (state, self.store().generation())
-
-    def list_open(self) -> list[ChunkStore]:
-        """Their store, if it is open."""
-        return [self._store] if self._store else []
 
     def delete(self) -> None:
         """Delete all; they are made again when they are next needed."""
@@ -121,9 +106,8 @@ class Views(ProjectPart):
     def close(self) -> None:
         """Close the store; it opens again on the next use."""
         with self._guard:
-            store, self._store, self._searcher = self._store, None, None
-            if store:
-                store.close()
+            self._searcher = None
+            super().close()
 
 
 class ChunkFolder(ProjectPart):
@@ -133,7 +117,6 @@ class ChunkFolder(ProjectPart):
         super().__init__(project)
         self._files: ChunkFiles | None = None
         self._settings = project.settings
-        self._guard = threading.Lock()
 
     def open(self, own: Embedder | None, *, follow: bool) -> ChunkFiles | None:
         """The searcher; None where there are no chunk files. A folder that goes leaves the last
@@ -184,7 +167,7 @@ class ContextRanking:
             return files.list_stale(chunks) if files else {chunk.id for chunk in chunks}
         try:
             changed: Collection[str] = find_stale_files(self.project, self.states)
-        except (FileMissing, PermissionDenied):  # the project's folder itself is gone
+        except (errors.FileMissing, errors.PermissionDenied):  # the project's folder itself is gone
             changed = self.states.keys()
         return {chunk.id for chunk in chunks if chunk.metadata["file_path"] in changed}
 
@@ -202,7 +185,7 @@ def begin_chunk_files(workspace: Workspace) -> None:
         files = open_chunk_files(workspace, project)
         if files and project.settings.chunk_embedder:
             embed_query(project.settings.chunk_embedder, "ready")
-    except SondeError as error:
+    except errors.SondeError as error:
         log.warning("chunk files cannot be searched: %s", error.user_message)
 
 
@@ -252,9 +235,9 @@ def read_views(workspace: Workspace, project: Project, work: Work, run: Callable
     try:
         found = run()
         if damaged := project.part(Views).store().count_damaged():
-            raise IndexCorrupt(f"{damaged} vectors are damaged")
+            raise errors.IndexCorrupt(f"{damaged} vectors are damaged")
         return found
-    except IndexCorrupt as error:
+    except errors.IndexCorrupt as error:
         log.warning("rebuilding the views of %s: %s", project.root, error)
         project.part(Views).delete()
         refresh_views(workspace, project, work, again=True)
@@ -290,9 +273,9 @@ def refresh_views(
         return f"views are being made, {done} of {total} files done"
     try:
         job.outcome()
-    except Cancelled:
+    except errors.Cancelled:
         raise
-    except SondeError as error:
+    except errors.SondeError as error:
         log.warning("views of %s are as they were: %s", project.root, error)
         return error.user_message
     return ""
@@ -306,7 +289,7 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
         views, tree, stores = project.part(Views), project.tree, project.stores()
         try:
             made = update_views(tree, stores, views.store(), embedder, work)
-        except IndexCorrupt:
+        except errors.IndexCorrupt:
             views.delete()
             made = update_views(tree, stores, views.store(), embedder, work)
         if embedder:
@@ -325,10 +308,10 @@ def export_chunks(
     found = indexed_project(workspace, project)
     embedder = workspace.static or workspace.deep
     if embedder is None:
-        raise EmbeddingFailed("chunk files need embeddings, and embedding = none")
+        raise errors.EmbeddingFailed("chunk files need embeddings, and embedding = none")
     note = refresh_views(workspace, found, work)
     if note:
-        raise InvalidRequest(note, user_message="{note}.", note=note)
+        raise errors.InvalidRequest(note, user_message=f"{note}.")
     folder = found.root / (Path(output).expanduser() if output else Path(".cortex", "chunks"))
     counts: dict[str, int] = workspace.jobs.submit(
         f"export:{found.key}",

@@ -29,16 +29,20 @@ def project_log(folder: Path) -> logging.Logger:
 
 
 def open_logs(home: Path | None, level: str) -> None:
-    """Log to stderr from this level on, and from `info` on to the files of this storage."""
+    """Log to stderr from this level on, and from `info` on to the files of this storage.
+
+    Of libraries only warnings are logged: below that they write requests with their keys.
+    """
     debug = level.lower() == "debug"
     root, ours = logging.getLogger(), logging.getLogger("sonde")
     lines, form = logging.StreamHandler(sys.stderr), "%(levelname)s %(name)s: %(message)s"
     lines.setLevel(level.upper())
     lines.setFormatter(LogLine(form, debug=debug))
-    root.setLevel(level.upper())
+    root.setLevel(max(lines.level, logging.WARNING))
+    ours.setLevel(lines.level)
     root.handlers, ours.handlers = [lines], []
     if home:
-        ours.setLevel(logging.DEBUG if debug else logging.INFO)
+        ours.setLevel(min(lines.level, logging.INFO))
         files = LogFiles(home)
         files.setFormatter(LogLine(f"%(asctime)s %(process)d {form}", debug=debug))
         ours.handlers = [files]

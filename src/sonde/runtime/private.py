@@ -15,7 +15,7 @@ _FOLDER_MODE = 0o700  # to list and enter it: its user alone
 _FILE_MODE = 0o600  # to read and write it: its user alone
 OWN_NAMES = frozenset(
     "indexes files knowledge daemon embedding models logs backups config.json key users.json "
-    "users.lock open.html".split()
+    "users.lock open.html uploads".split()
 )
 """What sonde keeps in its storage folder; other things in it are not sonde's."""
 _LOOK_DEPTH = 4  # folders, down to the files of an index; deeper where something above was open

@@ -7,7 +7,6 @@ paths it touches. A commit that may not be shown is kept without text, so that i
 from __future__ import annotations
 
 import hashlib
-import threading
 import zlib
 from datetime import UTC, datetime
 
@@ -35,10 +34,8 @@ class History(ProjectPart):
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self._store: ChunkStore | None = None
         self._head = ""
         self.left_out = ""  # which commits are not searched, in words
-        self._guard = threading.RLock()
 
     def store(self) -> ChunkStore:
         """The store, opened on first use."""
@@ -47,16 +44,11 @@ class History(ProjectPart):
                 self._store = self.project.open_part(_FOLDER)
             return self._store
 
-    def list_open(self) -> list[ChunkStore]:
-        """The store, if it is open."""
-        return [self._store] if self._store else []
-
     def close(self) -> None:
         """Close the store; it opens again on the next use."""
         with self._guard:
-            store, self._store, self._head = self._store, None, ""
-            if store:
-                store.close()
+            self._head = ""
+            super().close()
 
     def update(self, workspace: Workspace, work: Work) -> None:
         """Read the commits that are new, and forget those that are gone or were rewritten."""
@@ -94,7 +86,6 @@ def _recipe(rules: Rules) -> int:
 
 
 def _write_commit(commit: Commit, recipe: int) -> ParsedFile:
-    """The commit as a file of the store."""
     day = datetime.fromtimestamp(commit.time_s, UTC).date().isoformat()
     text = "\n".join([f"{day}  {commit.author}", commit.message, "", *commit.paths]).strip() + "\n"
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
