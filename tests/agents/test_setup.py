@@ -312,7 +312,7 @@ def test_one_file_under_two_names_gets_one_section(desk: Desk) -> None:
 def test_the_guide_names_only_tools_that_exist() -> None:
     import re
 
-    from sonde.agents.guides import GUIDE
+    from sonde.agents.steps import GUIDE
     from sonde.tools import TOOLS
 
     named = set(re.findall(r"`([a-z]+_[a-z_]+)`", GUIDE)) - {"next_cursor"}

@@ -197,6 +197,36 @@ def test_its_socket_is_its_users_alone(served: Shell) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+ASK_AS = """
+import os, socket, sys
+os.chdir(sys.argv[1])
+os.setuid(int(sys.argv[3]))
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(sys.argv[2])
+    try:
+        connection.sendall(b'{"kind": "describe"}\\n')
+        print(connection.makefile().readline())
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_another_user_gets_no_answer_even_where_modes_let_it_in(served: Shell) -> None:
+    served.run("grep", "x")
+    (path,) = (served.home / ".mcp/search/daemon").glob("*.sock")
+    path.parent.chmod(0o755)
+    path.chmod(0o666)
+    try:
+        for user in (0, 65534):
+            command = [sys.executable, "-c", ASK_AS, str(path.parent), path.name, str(user)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+            assert done.returncode == 0, done.stderr
+            assert ("version" in done.stdout) == (user == 0)
+    finally:
+        path.parent.chmod(0o700)
+
+
 def test_a_caller_with_other_settings_is_sent_away(served: Shell) -> None:
     served.run("grep", "x")
     (path,) = (served.home / ".mcp/search/daemon").glob("*.sock")

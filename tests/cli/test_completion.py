@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sonde.agents.machine import AGENTS
-from sonde.cli.commands.completion import complete
+from sonde.cli.commands.manual import complete
 from sonde.cli.parse import ACTIONS, COMMANDS, GLOBALS
 from sonde.text.languages import NAMES
 

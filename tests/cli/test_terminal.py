@@ -10,7 +10,7 @@ from tests.drawing import ANY, draw_text
 
 from sonde.cli.session import ask_root
 from sonde.cli.terminal import (
-    Prompt,
+    Console,
     Screen,
     cut_line,
     display_width,
@@ -98,26 +98,21 @@ def test_marks_follow_their_text_through_tabs_and_escapes() -> None:
     assert shown == "    foo\\x07bar"
 
 
-class Answers(Prompt):
-    """Somebody who has decided what to type."""
-
-    def __init__(self, *lines: str) -> None:
-        self.lines = list(lines)
-
-    def ask_line(self, question: str) -> str:
-        return self.lines.pop(0)
+def answer(*lines: str) -> Console:
+    """A console at which somebody types these lines."""
+    return Console(Terminal("\n".join(lines) + "\n"), Terminal(), Terminal(), {})
 
 
 @pytest.mark.parametrize(
     ("typed", "agreed"), [("y", True), ("Yes", True), ("", False), ("no", False), ("yess", False)]
 )
 def test_anything_but_yes_is_no(typed: str, agreed: bool) -> None:
-    assert Answers(typed).ask_yes("Write this?") is agreed
+    assert answer(typed).ask_yes("Write this?") is agreed
 
 
 def test_the_root_is_the_current_folder_or_a_typed_one(tmp_path: Path) -> None:
-    assert ask_root(Answers("1"), tmp_path) == tmp_path
-    assert ask_root(Answers("2", "/srv/app"), tmp_path) == Path("/srv/app")
-    for answers in (Answers("3"), Answers("2", "")):
+    assert ask_root(answer("1"), tmp_path) == tmp_path
+    assert ask_root(answer("2", "/srv/app"), tmp_path) == Path("/srv/app")
+    for console in (answer("3"), answer("2", "")):
         with pytest.raises(ProjectNotDetected):
-            ask_root(answers, tmp_path)
+            ask_root(console, tmp_path)

@@ -145,10 +145,8 @@ def _refuse(path: Path, why: OSError | str) -> PermissionDenied:
     reason = why.strerror or str(why) if isinstance(why, OSError) else why
     return PermissionDenied(
         f"{path}: {reason}",
-        user_message="{path} cannot be changed: {reason}.",
+        user_message=f"{path} cannot be changed: {reason}.",
         next_action="Allow writing to it, or add the server there yourself; see docs/agents.md.",
-        path=str(path),
-        reason=reason,
     )
 
 

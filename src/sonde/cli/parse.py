@@ -304,7 +304,7 @@ COMMANDS = (
         _value("--knowledge", metavar="OWNER",
                about="share the knowledge of this user instead of a folder, or allow adding to it"),
     ), "sonde users allow anna /srv/anna"),
-    Command("completion", "print the completion script of a shell", "completion:run_completion", (
+    Command("completion", "print the completion script of a shell", "manual:run_completion", (
         _value("shell", choices=SHELLS, metavar="SHELL", needed=True, about=", ".join(SHELLS)),
         _value("words", takes="many", metavar="WORD",
                about="print what completes these words instead; the script does"),
@@ -316,6 +316,14 @@ COMMANDS = (
     Command("version", "print the version", "manual:run_version"),
 )
 # fmt: on
+
+
+def unknown_command(name: str, usage: str) -> UsageError:
+    """The error for a command that there is not, with the nearest one."""
+    hint = suggest(name, [command.name for command in COMMANDS]) if len(name) > 1 else ""
+    hint = hint if hint.startswith("did") else "see `sonde help`"
+    hint = f"did you mean 'knowledge {name}'?" if name in ACTIONS else hint
+    return UsageError(f"there is no command '{name}'; {hint}", f"usage: {usage}")
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
@@ -335,13 +343,10 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             return read_command_line(names["version"], [], GLOBALS)
         at += 1 + (rest[at] in taking)
     if at >= len(rest):
-        picker = Command("", "", "")
-        return read_command_line(picker, rest, GLOBALS)
+        return read_command_line(Command("", "", ""), rest, GLOBALS)
     name = rest.pop(at)
     if name not in names:
-        hint = suggest(name, list(names)) if len(name) > 1 else ""
-        hint = hint if hint.startswith("did") else "see `sonde help`"
-        raise UsageError(f"there is no command '{name}'; {hint}", "usage: sonde COMMAND [options]")
+        raise unknown_command(name, "sonde COMMAND [options]")
     before_words = rest[: rest.index("--")] if "--" in rest else rest
     if "-h" in before_words or "--help" in before_words:
         return read_command_line(names["help"], [name], GLOBALS)

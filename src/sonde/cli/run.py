@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LIGHT = {
-    "help": ("manual", "run_help"),
-    "version": ("manual", "run_version"),
-    "completion": ("completion", "run_completion"),
-}
+_LIGHT = ("help", "version", "completion")
 """Commands that need neither settings nor a project."""
 
 _PICKER = Command("", "pick a result and open it", "picker:run_picker")
@@ -54,9 +50,7 @@ def _run(argv: Sequence[str]) -> int:
     try:
         args = parse_arguments(argv)
         if args.command in _LIGHT:
-            module, function = _LIGHT[args.command]
-            code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(args)
-            return code
+            return _call(_find_command(args).run, args)
         if not args.command and not (sys.stdin.isatty() and sys.stdout.isatty()):
             from sonde.cli.commands.manual import render_overview
 
@@ -75,6 +69,16 @@ def _run(argv: Sequence[str]) -> int:
     console = Console(sys.stdin, sys.stdout, sys.stderr, os.environ)
     session, run = make_session(args, console)
     return finish_session(session, run)
+
+
+def _find_command(args: Arguments) -> Command:
+    return next((known for known in COMMANDS if known.name == args.command), _PICKER)
+
+
+def _call(run: str, given: Arguments | Session) -> int:
+    module, function = run.split(":")
+    code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(given)
+    return code
 
 
 def _open_own_app(session: Session, *, models: bool) -> App:
@@ -99,7 +103,7 @@ def make_session(
     """The session of a command line, and the `module:function` that runs it."""
     from sonde.cli.session import Session
 
-    command = next((known for known in COMMANDS if known.name == args.command), _PICKER)
+    command = _find_command(args)
     if args.json and hasattr(console.stdout, "reconfigure"):
         # in JSON, a byte that is not UTF-8 is written as the escape of its surrogate
         console.stdout.reconfigure(errors="backslashreplace")
@@ -113,10 +117,8 @@ def finish_session(session: Session, run: str) -> int:
     """Run the command of a session; its errors become messages and exit codes."""
     from sonde.errors import SondeError
 
-    module, function = run.split(":")
     try:
-        code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(session)
-        return code
+        return _call(run, session)
     except SondeError as error:
         session.show_error(error)
         return INTERRUPTED if session.interrupted else FAILED

@@ -14,12 +14,14 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from sonde.cli.arguments import Arguments
+from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.terminal import (
     Console,
     ProgressLine,
-    Prompt,
     Screen,
+    edit_command,
     escape_controls,
+    find_editor,
     open_screen,
 )
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected, SondeError
@@ -64,7 +66,6 @@ class Session:
     ) -> None:
         self.args = args
         self.console, self.environ = console, console.environ
-        self.prompt = Prompt(console)
         streams = (console.stdout, console.stderr)
         screens = [open_screen(each, args.color or "auto", console.environ) for each in streams]
         self.out, self.err = (replace(each, here=str(console.here or "")) for each in screens)
@@ -117,22 +118,16 @@ class Session:
         except ProjectNotDetected:
             if self.args.command == "index" and self.settings.assume_yes:
                 project = find_project(self.app.workspace, None, Work())
-            elif self.args.json or not self.prompt.is_interactive():
+            elif self.args.json or not self.console.is_interactive():
                 raise
             else:
-                root = ask_root(self.prompt, self.here)
+                root = ask_root(self.console, self.here)
                 self.chose_root = True
                 project = find_project(self.app.workspace, str(root))
         if self.args.command not in _PRINT_WARNINGS:
             for warning in project.settings.warnings:
                 self.note(escape_controls(warning), "warn")
         return project
-
-    def open_anywhere(self) -> Project:
-        """The project around here; where there is none, this folder as it is."""
-        if not self.is_inside_project():
-            self.choose_project(str(self.here))
-        return self.opened
 
     @property
     def caller(self) -> Caller:
@@ -171,7 +166,7 @@ class Session:
             line.clear()
             if self.settings.assume_yes or agreed(question):
                 return True
-            return self.prompt.ask_yes(question) if self.prompt.is_interactive() else None
+            return self.console.ask_yes(question) if self.console.is_interactive() else None
 
         work = Work(report=line.show, ask=ask, caller=self.caller)
 
@@ -223,9 +218,8 @@ class Session:
             raise OutsideRoots(f"{given} is in none of the project's folders")
         raise InvalidRequest(
             f"{given} does not exist",
-            user_message="There is no file or folder '{path}'.",
+            user_message=f"There is no file or folder '{path}'.",
             next_action="Name one of the project, relative to here or to its root.",
-            path=path,
         )
 
     def note(self, text: str, style: str = "dim") -> None:
@@ -266,7 +260,7 @@ class Session:
         with suppress(OSError, ValueError):
             rows = os.get_terminal_size(self.console.stdout.fileno()).lines if self.out.tty else 0
         pager = shlex.split(self.environ.get("PAGER", "less"))
-        is_long = rows and count > rows and self.prompt.is_interactive() and not self.args.quiet
+        is_long = rows and count > rows and self.console.is_interactive() and not self.args.quiet
         if is_long and pager and shutil.which(pager[0], path=self.environ.get("PATH")):
             options = {"LESS": self.environ.get("LESS", "FRX")}
             text = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
@@ -275,16 +269,34 @@ class Session:
                 return
         self.print_lines(lines[len(lines) - count :])
 
-    def print_answer(self, answer: object, lines: Iterable[str]) -> None:
-        """Print an answer: as JSON with --json, else as lines for people."""
+    def print_answer(
+        self, answer: object, lines: Iterable[str], note: str = "", *, found: bool = True
+    ) -> int:
+        """Print an answer: as JSON with --json, else as lines for people, and a remark on it.
+        Returns the exit code."""
         if self.args.json:
             self.print_json(answer)
         else:
             self.print_lines(lines)
+            if note:
+                self.note(escape_controls(note))
+        return FOUND if found else NOTHING
 
-    def print_done(self, answer: object, line: str) -> None:
+    def print_done(self, answer: object, line: str, *, found: bool = True) -> int:
         """Print the answer of a command that succeeded."""
-        self.print_answer(answer, [f"{self.out.paint('good', '✓')} {escape_controls(line)}"])
+        lines = [f"{self.out.paint('good', '✓')} {escape_controls(line)}"]
+        return self.print_answer(answer, lines, found=found)
+
+    def open_place(self, path: str, line: int) -> int:
+        """Open a file at a line in the person's editor, or say where it is. Returns the exit
+        code."""
+        if editor := find_editor(self.environ):
+            with suppress(OSError):
+                command = edit_command(editor, path, line)
+                return FAILED if self.console.run(command, None, {}) else FOUND
+        self.print_lines([f"{path}:{line}"])
+        self.note("set EDITOR to open it there")
+        return FOUND
 
     def print_json(self, answer: object) -> None:
         """Print the answer as JSON, on stdout."""
@@ -292,9 +304,9 @@ class Session:
         self.console.stdout.write(json.dumps(answer, ensure_ascii=False, indent=indent) + "\n")
 
 
-def ask_root(prompt: Prompt, here: Path) -> Path:
+def ask_root(console: Console, here: Path) -> Path:
     """Ask for the project's folder, in the words of the RFC."""
-    choice = prompt.ask_line(
+    choice = console.ask_line(
         "Could not detect project root.\n"
         f" [1] Use current directory: {here}\n"
         " [2] Enter a custom path\n"
@@ -302,7 +314,7 @@ def ask_root(prompt: Prompt, here: Path) -> Path:
     )
     if choice == "1":
         return here
-    typed = prompt.ask_line("Path: ") if choice == "2" else ""
+    typed = console.ask_line("Path: ") if choice == "2" else ""
     if not typed:
         raise ProjectNotDetected("no folder was chosen", cwd=str(here))
     return Path(typed).expanduser()

@@ -54,7 +54,7 @@ class Screen:
         """The text in the colour of a style, if colour is on."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.color and text else text
 
-    def mark(self, text: str, spans: Iterable[TextSpan], style: str = "match") -> str:
+    def mark(self, text: str, spans: Iterable[TextSpan]) -> str:
         """The text with the character ranges in `spans` painted."""
         if not self.color:
             return text
@@ -63,7 +63,7 @@ class Screen:
         for start, stop in sorted(spans):
             start, stop = max(start, end), min(stop, len(text))
             if start < stop:
-                parts += [text[end:start], self.paint(style, text[start:stop])]
+                parts += [text[end:start], self.paint("match", text[start:stop])]
                 end = stop
         return "".join([*parts, text[end:]])
 
@@ -91,6 +91,22 @@ class Console:
     """Runs a program at its terminal, as `run_program` does."""
     asks: bool = True
     """Whether questions can be asked; else a question raises `OwnTerminalNeeded`."""
+
+    def is_interactive(self) -> bool:
+        """Whether somebody sees a question, on stderr, and can answer it."""
+        return self.stdin is not None and self.stdin.isatty() and self.stderr.isatty()
+
+    def ask_yes(self, question: str) -> bool:
+        """Whether the answer is yes; anything else is no."""
+        return self.ask_line(f"{question} [y/N] ").lower() in ("y", "yes")
+
+    def ask_line(self, question: str) -> str:
+        """The line typed in answer; empty at end of input."""
+        if not self.asks:
+            raise OwnTerminalNeeded(question)
+        self.stderr.write(question)
+        self.stderr.flush()
+        return self.stdin.readline().strip() if self.stdin else ""
 
 
 class OwnTerminalNeeded(BaseException):
@@ -152,29 +168,6 @@ def _columns(char: str) -> int:
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-class Prompt:
-    """Puts questions to the person at the terminal: asks on stderr, reads from stdin."""
-
-    def __init__(self, console: Console) -> None:
-        self._source, self._sink, self._asks = console.stdin, console.stderr, console.asks
-
-    def is_interactive(self) -> bool:
-        """Whether somebody sees a question and can answer it."""
-        return self._source is not None and self._source.isatty() and self._sink.isatty()
-
-    def ask_yes(self, question: str) -> bool:
-        """Whether the answer is yes; anything else is no."""
-        return self.ask_line(f"{question} [y/N] ").lower() in ("y", "yes")
-
-    def ask_line(self, question: str) -> str:
-        """The line typed in answer; empty at end of input."""
-        if not self._asks:
-            raise OwnTerminalNeeded(question)
-        self._sink.write(question)
-        self._sink.flush()
-        return self._source.readline().strip() if self._source else ""
 
 
 _BAR_COLUMNS = 24  # leaves room for counts and times in 80 columns
@@ -306,23 +299,13 @@ def _show_item(item: object) -> str:
     return _show_value(item)
 
 
-_PLUS = (
-    "vi",
-    "vim",
-    "nvim",
-    "view",
-    "gvim",
-    "nano",
-    "emacs",
-    "emacsclient",
-    "kak",
-    "joe",
-    "mg",
-    "ed",
-)
-_COLON = ("subl", "zed", "hx", "helix", "micro", "sublime_text", "atom", "mate")
-_GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf")
-_LINE = ("idea", "pycharm", "webstorm", "goland", "clion", "rubymine", "kate", "gedit")
+_EDITORS = {
+    "vi vim nvim view gvim nano emacs emacsclient kak joe mg ed sensible-editor": "+{line} {path}",
+    "subl zed hx helix micro sublime_text atom mate": "{path}:{line}",
+    "code code-insiders codium cursor windsurf": "-g {path}:{line}",
+    "idea pycharm webstorm goland clion rubymine kate gedit": "--line {line} {path}",
+}
+"""Editors -> how each opens a file at a line."""
 _USUAL = ("sensible-editor", "vi", "nano")
 
 
@@ -342,21 +325,5 @@ def find_editor(environ: Mapping[str, str]) -> list[str]:
 def edit_command(editor: list[str], path: str, line: int) -> list[str]:
     """The command that opens a file at a line, in the words of this editor."""
     name = Path(editor[0]).name.removesuffix(".exe")
-    if name in _GOTO:
-        return [*editor, "-g", f"{path}:{line}"]
-    if name in _COLON:
-        return [*editor, f"{path}:{line}"]
-    if name in _LINE:
-        return [*editor, "--line", str(line), path]
-    return [*editor, f"+{line}", path] if name in _PLUS or name == _USUAL[0] else [*editor, path]
-
-
-def open_file(console: Console, path: str, line: int) -> int | None:
-    """Run the editor until it ends; returns its exit code, None if there is no editor."""
-    editor = find_editor(console.environ)
-    if not editor:
-        return None
-    try:
-        return console.run(edit_command(editor, path, line), None, {})
-    except OSError:
-        return None
+    form = next((form for names, form in _EDITORS.items() if name in names.split()), "{path}")
+    return [*editor, *(word.format(path=path, line=line) for word in form.split())]

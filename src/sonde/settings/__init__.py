@@ -218,13 +218,13 @@ def _apply_explicit(settings: Settings, given: Mapping[str, Any]) -> Settings:
     for name, raw in given.items():
         if name not in RULES:
             message = f"Unknown setting '{name}'{_suggest(name, RULES)}"
-            raise UnknownArgument(message, user_message="{message}", message=message)
+            raise UnknownArgument(message, user_message=message)
         try:
             check = check_size if name == "max_file_size" else RULES[name].check
             values[name] = check(raw)
         except RejectedError as error:
             message = f"{name} must be {RULES[name].expects}, not {_shorten(raw)}."
-            raise InvalidRequest(message, user_message="{message}", message=message) from error
+            raise InvalidRequest(message, user_message=message) from error
     sources = {**settings.sources, **dict.fromkeys(values, "argument")}
     return replace(settings, **values, sources=sources)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from sonde.cli.background.address import find_address
 from sonde.cli.background.front import Channel
-from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.runtime.system import try_lock
 from sonde.text.formats import count_of, format_bytes, format_moment
@@ -28,8 +27,8 @@ def run_daemon(session: Session) -> int:
     stops = session.args.action == "stop"
     found = stop_processes(session) if stops else [*_list_processes(session)]
     lines = [f"{'stopped: ' if stops else ''}{_describe(one)}" for one in found]
-    session.print_answer({"processes": found}, lines or [describe_background(session)])
-    return FOUND if found else NOTHING
+    lines = lines or [describe_background(session)]
+    return session.print_answer({"processes": found}, lines, found=bool(found))
 
 
 def describe_background(session: Session) -> str:

@@ -79,7 +79,6 @@ def run_tree(session: Session) -> int:
 
 
 def _print_matches(session: Session, index: DiskIndex) -> int:
-    """Print the largest nodes that match a filter."""
     from sonde.disk.sets import find_matches
     from sonde.tools.shapes.nodes import show_matches
 
@@ -101,7 +100,6 @@ def _print_matches(session: Session, index: DiskIndex) -> int:
 
 
 def _print_report(session: Session, index: DiskIndex) -> int:
-    """Print one report."""
     from sonde.disk.reports import compare_copies, read_disk_report
     from sonde.tools.shapes.nodes import show_disk_report
     from sonde.tools.shapes.shell import show_epoch

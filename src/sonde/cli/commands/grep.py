@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TextIO
 
 from sonde.cli.arguments import Arguments
-from sonde.cli.grep.files import (
-    SearchedFile,
-    Selection,
-    Surroundings,
-    choose_searched,
-)
-from sonde.cli.grep.printing import Form, Printer, count_left_out, pick_lines
+from sonde.cli.grep.files import SearchedFile, Selection, choose_searched
+from sonde.cli.grep.printing import Form, Printer, pick_lines
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest
@@ -28,6 +23,8 @@ from sonde.types import FileText
 
 _STDIN = "<stdin>"
 _PIPE_BYTES = 1 << 16  # what a pipe holds at once
+_ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP]\w|.)")
+"""What stands for a set in a pattern: in `\\S`, there is no capital."""
 
 
 def run_grep(session: Session) -> int:
@@ -55,12 +52,8 @@ def run_grep(session: Session) -> int:
         return _finish(session, printer, form, Selection(), any_found=any_found)
     with session.working() as work:
         narrows = not form.invert and form.mode != "without"
-        chosen = choose_searched(
-            _look_around(session),
-            work.check,
-            expression.needs if narrows else None,
-            count=form.stats or form.mode == "json",
-        )
+        needs, counted = expression.needs if narrows else None, form.stats or form.mode == "json"
+        chosen = choose_searched(session, work.check, needs, count=counted)
         session.console.stdout.flush()
         any_found = False
         counts = form.mode == "count" and not (form.stats or args.limit or expression.breaks)
@@ -80,12 +73,6 @@ def run_grep(session: Session) -> int:
         printer.totals.searched = chosen.counted
         printer.totals.searched_bytes = chosen.counted_bytes
     return _finish(session, printer, form, chosen, any_found=any_found)
-
-
-def _look_around(session: Session) -> Surroundings:
-    project = session.open_anywhere()
-    home = session.settings.home
-    return Surroundings(session.args, home, project, session.inside, session.show_path, session.at)
 
 
 def _finish(
@@ -108,7 +95,8 @@ def _note(session: Session, chosen: Selection) -> None:
         session.show_error(error)
     notes = []
     if chosen.left_out:
-        notes.append(f"not searched: {count_left_out(chosen.left_out)}; -u searches them")
+        counts = (f"{count:,} {what}" for what, count in chosen.left_out.most_common())
+        notes.append(f"not searched: {', '.join(counts)}; -u searches them")
     if chosen.secrets:
         notes.append(f"{count_of(chosen.secrets, 'file')} with secrets never read")
     if notes:
@@ -122,7 +110,7 @@ def _list_files(session: Session) -> int:
         printer.print_path(_STDIN)
         return FOUND
     with session.working() as work:
-        chosen = choose_searched(_look_around(session), work.check)
+        chosen = choose_searched(session, work.check)
     for found in chosen.files:
         printer.print_path(found.shown)
     session.console.stdout.buffer.flush()
@@ -155,11 +143,13 @@ def _search_stdin(session: Session, printer: Printer, expression: Expression, fo
     """Search what is piped in; lines are printed as they come where none depends on another."""
     depends = form.context or form.most or form.heading or expression.breaks
     by_line = form.mode == "lines" and not depends
-    number, rest, any_found = 1, b"", False
+    number, rest, any_found, total = 1, b"", False, 0
     source = session.console.stdin
     assert source  # `_has_input`, or - was named
     while True:
-        part = _read_some(source) if by_line else source.buffer.read()
+        # by line, what has come in by now; it waits for the first byte
+        read = source.buffer.read1 if by_line else source.buffer.read  # type: ignore[attr-defined]
+        part = read(_PIPE_BYTES if by_line else -1)
         data = rest + part
         end = data.rfind(b"\n") + 1 if part and by_line else len(data)
         data, rest = data[:end], data[end:]
@@ -168,16 +158,10 @@ def _search_stdin(session: Session, printer: Printer, expression: Expression, fo
         if lines or not by_line:
             any_found |= printer.print_file(_STDIN, data, lines, expression)
             session.console.stdout.buffer.flush()
-        number += data.count(b"\n")
-        printer.totals.count_searched(len(data), first=not printer.totals.searched)
+        number, total = number + data.count(b"\n"), total + len(data)
+        printer.totals.searched, printer.totals.searched_bytes = 1, total
         if not part or not by_line:
             return any_found
-
-
-def _read_some(source: TextIO) -> bytes:
-    """What has come in by now; waits for the first byte, and is empty at the end."""
-    read: Callable[[int], bytes] = source.buffer.read1  # type: ignore[attr-defined]
-    return read(_PIPE_BYTES)
 
 
 def _has_input(session: Session) -> bool:
@@ -206,10 +190,8 @@ def _read_patterns(session: Session) -> tuple[str, ...]:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise InvalidRequest(
                 f"{name}: {error}",
-                user_message="The patterns in '{name}' cannot be read: {reason}.",
+                user_message=f"The patterns in '{name}' cannot be read: {reason}.",
                 next_action="Name a text file with one pattern per line, or - for standard input.",
-                name=name,
-                reason=reason,
             ) from error
     words = [word for word in (args.pattern, *args.paths) if word is not None]
     if not (args.regexp or args.file or args.files):
@@ -227,16 +209,9 @@ def _read_patterns(session: Session) -> tuple[str, ...]:
 def _ignores_case(args: Arguments, patterns: tuple[str, ...]) -> bool:
     """The last of -i, -s and -S decides; smart case looks for a capital in any pattern."""
     if args.case == "smart":
-        letters = [char for text in patterns for char in _strip_escapes(text)]
-        return any(map(str.isalpha, letters)) and not any(map(str.isupper, letters))
+        text = "".join(_ESCAPE.sub("", pattern) for pattern in patterns)
+        return any(map(str.isalpha, text)) and not any(map(str.isupper, text))
     return bool(args.case == "ignore")
-
-
-def _strip_escapes(pattern: str) -> str:
-    """A pattern without what stands for sets: in `\\S`, there is no capital."""
-    import re
-
-    return re.sub(r"\\(?:[pP]\{[^}]*\}|[pP]\w|.)", "", pattern)
 
 
 def _read_form(session: Session, expression: Expression, *, reads_stdin: bool) -> Form:

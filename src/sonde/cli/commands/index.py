@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sonde.cli.parse import FOUND, NOTHING
+from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, escape_controls, render_facts, render_table
 from sonde.text.formats import count_of, format_moment, format_seconds
@@ -81,8 +81,7 @@ def run_verb(session: Session) -> int:
     }
     with session.working() as work:
         answer = verbs[session.args.command](session.app, project=session.project, work=work)
-    session.print_answer(answer, render_facts(answer, session.out))
-    return FOUND
+    return session.print_answer(answer, render_facts(answer, session.out))
 
 
 def run_store(session: Session) -> int:
@@ -93,8 +92,7 @@ def run_store(session: Session) -> int:
         answer = convert_store(
             session.app.workspace, session.args.store, project=session.project, work=work
         )
-    session.print_done(answer, str(answer["message"]))
-    return FOUND
+    return session.print_done(answer, str(answer["message"]))
 
 
 def run_export(session: Session) -> int:
@@ -104,8 +102,7 @@ def run_export(session: Session) -> int:
     with session.working() as work:
         workspace = session.app.workspace
         answer = export_chunks(workspace, session.args.output, session.project, work=work)
-    session.print_done(answer, str(answer["message"]))
-    return FOUND
+    return session.print_done(answer, str(answer["message"]))
 
 
 FLUSH_COMMAND = (sys.executable, "-P", "-m", "sonde.cli.main", "flush", "--quiet", "-p")
@@ -128,10 +125,7 @@ def run_strategy(session: Session) -> int:
             work=work,
         )
     shown = answer["strategy"] + (" (with hook)" if answer["hook"] else "")
-    session.print_answer(answer, [shown])
-    if not args.json and (message := answer.get("message")):
-        session.note(escape_controls(message))
-    return FOUND
+    return session.print_answer(answer, [shown], answer.get("message", ""))
 
 
 _REPAIRS = {
@@ -170,9 +164,6 @@ def run_status(session: Session) -> int:
 
     with session.working() as work:
         answer = get_index_status(session.app, project=session.project, work=work)
-    if session.args.json:
-        session.print_json(answer)
-        return FOUND
     now, details = time.time(), dict[str, object](answer["details"])
     details["following"] = _describe_following(answer["details"]["following"])
     if checks := answer["details"].get("integrity"):
@@ -181,19 +172,17 @@ def run_status(session: Session) -> int:
         details["integrity"] = {"lastCheck": last, "repaired": repaired}
     updated = format_moment(answer["lastUpdated"], now)
     shown = {**answer, "lastUpdated": updated, "details": details}
-    session.print_lines(render_facts(shown, session.out))
-    if deep := session.app.workspace.deep:
-        pairs = [store.coverage(deep.name) for store in session.opened.stores().values()]
-        if any(have < total for have, total in pairs):
-            session.note(
-                f"{deep.name} orders answers a little better; a running server makes its vectors "
-                "when idle, `sonde index --deep` now"
-            )
-    return FOUND
+    note, deep = "", session.app.workspace.deep
+    stores = session.opened.stores().values() if deep else ()
+    if deep and any(have < total for have, total in (s.coverage(deep.name) for s in stores)):
+        note = (
+            f"{deep.name} orders answers a little better; a running server makes its vectors "
+            "when idle, `sonde index --deep` now"
+        )
+    return session.print_answer(answer, render_facts(shown, session.out), note)
 
 
 def _describe_following(state: Mapping[str, object]) -> str:
-    """Whether changes reach the index by themselves."""
     if state.get("role") == "none":
         return "by no server; every search looks for changes itself"
     how = "as they happen" if state.get("watching") == "events" else "now and then"
@@ -206,10 +195,9 @@ def run_projects(session: Session) -> int:
 
     with session.working() as work:
         answer = list_projects(session.app, work=work)
-    session.print_answer(answer, render_projects(answer, session.out, time.time()))
-    if not answer["projects"] and not session.args.json:
-        session.note("no project is indexed yet; run `sonde index` in one")
-    return FOUND if answer["projects"] else NOTHING
+    rows = render_projects(answer, session.out, time.time())
+    note = "" if answer["projects"] else "no project is indexed yet; run `sonde index` in one"
+    return session.print_answer(answer, rows, note, found=bool(answer["projects"]))
 
 
 def render_projects(answer: ProjectsAnswer, screen: Screen, now_s: float) -> Iterator[str]:

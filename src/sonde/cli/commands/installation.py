@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,13 +39,12 @@ def run_config(session: Session) -> int:
     files = {"project": str(project) if project else None, "user": str(user)}
     settings = apply_project_config(session.settings, project)
     if session.args.action == "path":
-        session.print_answer(files, (path for path in files.values() if path))
-        return FOUND
+        return session.print_answer(files, filter(None, files.values()))
     answer = {"settings": list_settings(settings), "files": files}
-    session.print_answer(answer, render_settings(settings, session.out))
+    code = session.print_answer(answer, render_settings(settings, session.out))
     for warning in settings.warnings:
         session.note(escape_controls(warning), "warn")
-    return FOUND
+    return code
 
 
 def find_project_config(session: Session) -> Path | None:
@@ -111,7 +111,7 @@ def _edit(session: Session, project: Path | None) -> int:
     if not project.exists():
         raise IndexNotFound(f"{project} is written with the first index")
     editor = session.environ.get("VISUAL") or session.environ.get("EDITOR")
-    if not editor or not session.prompt.is_interactive():
+    if not editor or not session.console.is_interactive():
         session.print_lines([str(project)])
         session.note("edit this file; the next command reads it")
         return FOUND
@@ -279,15 +279,13 @@ def _check_agents(session: Session) -> Iterator[Check]:
 
 def _settings_here(session: Session) -> Settings | None:
     """The settings including the project's; None if they cannot be read."""
-    try:
+    path = None
+    with suppress(SondeError):
         settings = session.settings
-    except SondeError:
-        return None
-    try:
-        path = find_project_config(session)
-    except SondeError:
-        path = None
-    return apply_project_config(settings, path)
+        with suppress(SondeError):
+            path = find_project_config(session)
+        return apply_project_config(settings, path)
+    return None
 
 
 def _render_checks(checks: list[Check], settings: Settings | None, screen: Screen) -> Iterator[str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sonde.cli.parse import FOUND, NOTHING
+from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
 from sonde.errors import Cancelled, InvalidRequest
 from sonde.runtime.work import Work
+from sonde.types import Json
 
 if TYPE_CHECKING:
     from sonde.knowledge.importing import ImportReport
@@ -23,29 +25,21 @@ SHOWN_EXAMPLES = 10  # skipped files that are named without --verbose
 def run_knowledge(session: Session) -> int:
     """Run the action that the command line names."""
     actions = {
-        "import": _import,
-        "search": _search,
-        "get": _get,
-        "add": _add,
-        "edit": _edit,
-        "delete": _delete,
-        "export": _export,
-        "restore": _restore,
-        "status": _status,
-    }
+        "import": _import, "search": _search, "get": _get, "add": _add, "edit": _edit,
+        "delete": _delete, "export": _export, "restore": _restore, "status": _status,
+    }  # fmt: skip
     return actions[session.args.action](session)
 
 
 def _import(session: Session) -> int:
     from sonde.knowledge.editing import follow_knowledge, import_knowledge
 
-    (place,) = _take(session, "one file or folder to bring in")
+    place = _take(session, "one file or folder to bring in")
     if not Path(place).expanduser().exists():
         raise InvalidRequest(
             f"{place} does not exist",
-            user_message="There is no file or folder '{place}'.",
+            user_message=f"There is no file or folder '{place}'.",
             next_action="Name what is to be brought in, relative to here or in full.",
-            place=place,
         )
     wanted, restore = session.args.source, session.args.restore
     with session.working() as work:
@@ -103,51 +97,50 @@ def _search(session: Session) -> int:
     words = session.args.arguments
     if not words:
         raise _usage("words to search for")
-    limit = min(session.args.limit or 10, 100)
+    limit, work = min(session.args.limit or 10, 100), Work(caller=session.caller)
     sources = (session.args.source,) if session.args.source else ()
     answer = knowledge_search(
-        session.app,
-        " ".join(words),
-        limit=limit,
-        sources=sources,
-        max_tokens=20_000,
-        work=Work(caller=session.caller),
+        session.app, " ".join(words), limit, sources=sources, max_tokens=20_000, work=work
     )
-    if session.args.json:
-        session.print_json(answer)
-        return FOUND if answer["results"] else NOTHING
-    paint = session.out.paint
-    if not answer["results"]:
-        session.note("nothing was found; `sonde knowledge status` says what there is")
-    for row in answer["results"]:
-        title = escape_controls(row["title"] or "(untitled)")
-        session.print_lines([
-            f"{paint('bold', title)}  {paint('path', escape_controls(row['uri']))}",
-            f"  {escape_controls(row['snippet'] or '')}",
-        ])  # fmt: skip
-        if row.get("duplicates"):
-            named = [f"{each['file']} ({each['uri']})" for each in row["duplicates"]]
-            more = row["duplicates_total"] - len(named)
-            also = ", ".join([*named, f"{more:,} more"] if more else named)
-            session.print_lines([paint("dim", escape_controls(f"  also in: {also}"))])
-    return FOUND if answer["results"] else NOTHING
+    found = answer["results"]
+    note = "" if found else "nothing was found; `sonde knowledge status` says what there is"
+    lines = (line for row in found for line in _render_row(session, row))
+    return session.print_answer(answer, lines, note, found=bool(found))
+
+
+def _render_row(session: Session, row: Json) -> Iterator[str]:
+    paint, title = session.out.paint, escape_controls(row["title"] or "(untitled)")
+    yield f"{paint('bold', title)}  {paint('path', escape_controls(row['uri']))}"
+    yield f"  {escape_controls(row['snippet'] or '')}"
+    if row.get("duplicates"):
+        named = [f"{each['file']} ({each['uri']})" for each in row["duplicates"]]
+        more = row["duplicates_total"] - len(named)
+        also = ", ".join([*named, f"{more:,} more"] if more else named)
+        yield paint("dim", escape_controls(f"  also in: {also}"))
 
 
 def _get(session: Session) -> int:
     from sonde.knowledge.editing import write_editable
+    from sonde.knowledge.formats import LEFT_OUT
     from sonde.knowledge.getting import find_entry
+    from sonde.knowledge.identity import name_file
+    from sonde.text.formats import count_of
 
     source, key = _pointer(session)
     if session.args.json:
         from sonde.tools.knowledge import knowledge_get
 
-        options = {"mode": "full", "max_tokens": 20_000}
-        session.print_json(
-            knowledge_get(session.app, key, source, options, work=Work(caller=session.caller))
-        )
+        options, work = {"mode": "full", "max_tokens": 20_000}, Work(caller=session.caller)
+        session.print_json(knowledge_get(session.app, key, source, options, work=work))
         return FOUND
     entry = find_entry(session.app.knowledge.seen_by(session.caller.user), source, key)
     session.print_lines([session.out.paint("bold", escape_controls(entry.title))])
+    left_out = (
+        f"{count_of(n, kind)} left out" for kind, n in entry.facts.get(LEFT_OUT, {}).items()
+    )
+    said = [name_file(entry.path), str(entry.facts.get("author") or ""), entry.url, *left_out]
+    if about := ", ".join(filter(None, said)):
+        session.print_lines([session.out.paint("dim", escape_controls(about))])
     session.print_lines(escape_controls(line) for line in write_editable(entry).split("\n"))
     return FOUND
 
@@ -160,14 +153,8 @@ def _add(session: Session) -> int:
         raise _usage("--title TITLE; the text comes as an argument or on standard input")
     text = " ".join(session.args.arguments) or sys.stdin.read()
     source: Source = session.args.source or "notes"
-    entry = add_entry(
-        session.app.knowledge,
-        source,
-        title,
-        text,
-        _tags(session) or (),
-        work=Work(caller=session.caller),
-    )
+    work = Work(caller=session.caller)
+    entry = add_entry(session.app.knowledge, source, title, text, _tags(session) or (), work=work)
     return _print_change(session, entry, "added")
 
 
@@ -179,15 +166,8 @@ def _edit(session: Session) -> int:
     text = " ".join(args.arguments[1:]) if args.arguments[1:] else None
     if text is None and args.title is None and tags is None:
         text = sys.stdin.read()
-    entry = edit_entry(
-        library,
-        source,
-        key,
-        title=args.title,
-        text=text,
-        tags=tags,
-        work=Work(caller=session.caller),
-    )
+    work = Work(caller=session.caller)
+    entry = edit_entry(library, source, key, title=args.title, text=text, tags=tags, work=work)
     return _print_change(session, entry, "changed")
 
 
@@ -196,9 +176,8 @@ def _delete(session: Session) -> int:
     from sonde.knowledge.getting import find_entry
 
     source, key = _pointer(session)
-    entry = find_entry(
-        session.app.knowledge.seen_by(session.caller.user), source, key, pieces=False
-    )
+    seen = session.app.knowledge.seen_by(session.caller.user)
+    entry = find_entry(seen, source, key, pieces=False)
     with session.working() as work:
         answer = work.ask(f"Delete '{entry.title}' from {source} for good?")
     if not answer:
@@ -231,17 +210,15 @@ def _export(session: Session) -> int:
 def _restore(session: Session) -> int:
     from sonde.knowledge.editing import restore_knowledge
 
-    (place,) = _take(session, "the file that `export` wrote")
+    place = _take(session, "the file that `export` wrote")
     try:
         with Path(place).expanduser().open(encoding="utf-8") as file, session.working() as work:
             count = restore_knowledge(session.app.knowledge, file, name=place, work=work)
     except OSError as error:
         raise InvalidRequest(
             f"{place}: {error}",
-            user_message="The file '{place}' cannot be read: {why}.",
+            user_message=f"The file '{place}' cannot be read: {error.strerror}.",
             next_action="Name the file that `sonde knowledge export FILE` wrote.",
-            place=place,
-            why=error.strerror,
         ) from error
     session.print_lines([f"{session.out.paint('good', '✓')} {count:,} entries restored"])
     return FOUND
@@ -253,23 +230,16 @@ def _status(session: Session) -> int:
     from sonde.text.formats import format_bytes
 
     counts = count_knowledge(session.app.knowledge, work=Work(caller=session.caller))
-    if session.args.json:
-        session.print_json(counts)
-    else:
-        shown = {**counts, "bytes": format_bytes(counts["bytes"])}
-        session.print_lines(render_facts(shown, session.out))
-    return FOUND
+    shown = {**counts, "bytes": format_bytes(counts["bytes"])}
+    return session.print_answer(counts, render_facts(shown, session.out))
 
 
 def _print_change(session: Session, entry: Entry, what: str) -> int:
     from sonde.knowledge.ranking import make_uri
 
     uri = make_uri(entry.source, entry.id)
-    if session.args.json:
-        session.print_json({"status": what, "uri": uri, "version": entry.version})
-    else:
-        session.print_lines([f"{session.out.paint('good', '✓')} {what} {escape_controls(uri)}"])
-    return FOUND
+    answer = {"status": what, "uri": uri, "version": entry.version}
+    return session.print_done(answer, f"{what} {uri}")
 
 
 def _tags(session: Session) -> list[str] | None:
@@ -289,17 +259,16 @@ def _pointer(session: Session) -> tuple[Source, str]:
     return source, key.partition("#")[0]
 
 
-def _take(session: Session, what: str) -> list[str]:
+def _take(session: Session, what: str) -> str:
     given: list[str] = session.args.arguments
     if len(given) != 1:
         raise _usage(what)
-    return given
+    return given[0]
 
 
 def _usage(what: str) -> InvalidRequest:
     return InvalidRequest(
         f"missing {what}",
-        user_message="This needs {what}.",
+        user_message=f"This needs {what}.",
         next_action="See `sonde knowledge --help`.",
-        what=what,
     )

@@ -18,9 +18,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from sonde.cli.colors import color_code
-from sonde.cli.parse import FAILED, FOUND, NOTHING
+from sonde.cli.parse import NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import cut_line, open_file, prepare_line
+from sonde.cli.terminal import cut_line, prepare_line
 from sonde.errors import Cancelled, SondeError
 from sonde.runtime.work import Work
 from sonde.text.highlight import find_query_words
@@ -74,12 +74,7 @@ def run_picker(session: Session) -> int:
         chosen = picker.run(size)
     if chosen is None:
         return NOTHING
-    path = picker.locate(chosen)
-    code = open_file(session.console, path, chosen.line)
-    if code is None:
-        session.print_lines([f"{path}:{chosen.line}"])
-        session.note("set EDITOR to open it there")
-    return FAILED if code else FOUND
+    return session.open_place(picker.locate(chosen), chosen.line)
 
 
 @contextmanager
@@ -182,7 +177,6 @@ class Picker:
         self._question, self._at = question, 0
 
     def _take(self) -> None:
-        """Show what was found last."""
         self._entries, note = self._searcher.found
         self._note = note or _HELP
         self._at = min(self._at, max(len(self._entries) - 1, 0))
@@ -238,9 +232,8 @@ class Picker:
 def split_keys(data: bytes) -> Iterator[str]:
     """The keys in what the terminal sent: names, and `text ` with what was typed."""
     while data:
-        known = next(
-            (code for code in sorted(_KEYS, key=len, reverse=True) if data.startswith(code)), None
-        )
+        codes = sorted(_KEYS, key=len, reverse=True)
+        known = next((code for code in codes if data.startswith(code)), None)
         if known and not (known == b"\x1b" and len(data) > 1):
             yield _KEYS[known]
             data = data[len(known) :]
@@ -335,11 +328,9 @@ class Searcher:
 
         app, words = self._session.app, question.words.strip()
         if question.kind == _PROJECTS:
-            rows = list_projects(app, work=work)["projects"]
-            paths = [
-                row["projectPath"] for row in rows if words.lower() in row["projectPath"].lower()
-            ]
-            return [Pick(path) for path in paths], "" if paths else "no project is indexed"
+            rows = (row["projectPath"] for row in list_projects(app, work=work)["projects"])
+            picks = [Pick(path) for path in rows if words.lower() in path.lower()]
+            return picks, "" if picks else "no project is indexed"
         root = str(find_project(app.workspace, question.project or self._session.args.project).root)
         if root != self.root:
             self.root, self._texts = root, {}
@@ -347,10 +338,8 @@ class Searcher:
             return [], ""
         if question.kind == "lines":
             fold = words == words.lower()
-            lines = grep(app, words, ignore_case=fold, limit=_LINES, project=root, work=work)[
-                "matches"
-            ]
-            return [Pick(row["path"], row["line"], row["text"]) for row in lines], ""
+            found = grep(app, words, ignore_case=fold, limit=_LINES, project=root, work=work)
+            return [Pick(row["path"], row["line"], row["text"]) for row in found["matches"]], ""
         if question.kind == "files":
             glob = words if any(char in "*?[{" for char in words) else f"**/*{words}*"
             files = search_by_path(app, glob, limit=_LINES, project=root, work=work)["matches"]

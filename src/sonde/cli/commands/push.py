@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls, render_table
 from sonde.errors import InvalidRequest
@@ -43,7 +42,8 @@ def run_push(session: Session) -> int:
     counts = ((added.files, "file"), (added.chunks, "chunk"), (added.vectors, "vector"))
     words += [f"{count_of(number, noun)}," for number, noun in counts]
     words.append(f"{format_bytes(report.snapshot_bytes)} of snapshot;")
-    session.print_done(report.as_dict(), " ".join([*words, f"in {format_seconds(report.seconds)}"]))
+    line = " ".join([*words, f"in {format_seconds(report.seconds)}"])
+    code = session.print_done(report.as_dict(), line)
     notes = (
         f"{count_of(chunks - have, 'chunk')} without a deep vector" if have < chunks else "",
         f"left out, as not committed: {report.left_out:,} files" if report.left_out else "",
@@ -51,29 +51,27 @@ def run_push(session: Session) -> int:
     )
     for note in filter(None, notes if not args.json else ()):
         session.note(escape_controls(note))
-    return FOUND
+    return code
 
 
 def _list(session: Session, url: str) -> int:
     from sonde.shared.index import SharedIndex
 
-    found = SharedIndex.open(url).repositories()
-    rows = [
-        (one.name, branch, head.commit, head.pushed_ms, branch == one.default)
-        for one in found
-        for branch, head in sorted(one.heads.items())
-    ]
-    names = ("repository", "branch", "commit", "pushedMs", "isDefault")
-    now = time.time()
+    found, now = SharedIndex(url).list_branches(), time.time()
     shown = [
-        (escape_controls(name), escape_controls(branch) + "*" * default, commit[:12],
-         format_moment(show_time(ms), now))
-        for name, branch, commit, ms, default in rows
+        (escape_controls(one.repository), escape_controls(one.branch) + "*" * one.is_default,
+         one.commit[:12], format_moment(show_time(one.pushed_ms), now))
+        for one in found
     ]  # fmt: skip
-    answer = {"url": url, "branches": [dict(zip(names, row, strict=True)) for row in rows]}
+    rows = [
+        {"repository": one.repository, "branch": one.branch, "commit": one.commit,
+         "pushedMs": one.pushed_ms, "isDefault": one.is_default}
+        for one in found
+    ]  # fmt: skip
+    answer = {"url": url, "branches": rows}
     head = ("REPOSITORY", "BRANCH", "COMMIT", "PUSHED")
-    session.print_answer(answer, render_table(head, shown, session.out))
-    return FOUND if rows else NOTHING
+    lines = render_table(head, shown, session.out)
+    return session.print_answer(answer, lines, found=bool(rows))
 
 
 def _clean(session: Session, url: str) -> int:
@@ -81,7 +79,6 @@ def _clean(session: Session, url: str) -> int:
     from sonde.shared.index import SharedIndex
 
     with session.working() as work:
-        done = clean_index(SharedIndex.open(url), work)
+        done = clean_index(SharedIndex(url), work)
     removed = ", ".join(f"{count:,} {what}" for what, count in done.items() if count)
-    session.print_done({"url": url, "removed": done}, f"removed: {removed or 'nothing'}")
-    return FOUND
+    return session.print_done({"url": url, "removed": done}, f"removed: {removed or 'nothing'}")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sonde.cli.colors import color_code
-from sonde.cli.parse import FAILED, FOUND, NOTHING
+from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, escape_controls, open_file
+from sonde.cli.terminal import Screen, escape_controls
 from sonde.errors import InvalidRequest
 from sonde.text.formats import count_of
 from sonde.text.highlight import Finder, find_query_words, join_parts
@@ -48,7 +48,8 @@ def run_search(session: Session) -> int:
         results = results[:_DOUBTFUL_HITS]
         answer = {**answer, "results": results}
     if args.open and results:
-        return _open_first(session, results[0])
+        path = session.show_path(results[0]["path"], results[0].get("project"))
+        return session.open_place(path, results[0]["startLine"])
     if args.json_lines:
         for row in results:
             session.console.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -60,7 +61,6 @@ def run_search(session: Session) -> int:
 
 
 def _ask(session: Session, query: str) -> SearchAnswer:
-    """The page that was asked for, or all of them."""
     from sonde.tools.code import search_code, search_docs
 
     args = session.args
@@ -104,15 +104,6 @@ def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: st
     if "nextCursor" in answer:
         after = (args.cursor or 0) + len(answer["results"])
         session.note(f"more: repeat with --all, or --cursor {after}")
-
-
-def _open_first(session: Session, row: HitRow) -> int:
-    path = session.show_path(row["path"], row.get("project"))
-    code = open_file(session.console, path, row["startLine"])
-    if code is None:
-        session.print_lines([f"{path}:{row['startLine']}"])
-        session.note("set EDITOR to open it there")
-    return FAILED if code else FOUND
 
 
 def _search_lines(session: Session, pattern: str) -> int:
@@ -160,14 +151,11 @@ def run_files(session: Session) -> int:
         answer = search_by_path(
             session.app, args.glob, limit=args.limit or 20, project=session.project, work=work
         )
-    if args.json:
-        session.print_json(answer)
-    else:
-        look = Style(session.out, session.show_path)
-        session.print_lines(look.path(path) for path in answer["matches"])
-        if (hidden := answer["totalMatches"] - len(answer["matches"])) > 0:
-            session.note(f"{hidden:,} more; see them with --limit {answer['totalMatches']}")
-    return FOUND if answer["matches"] else NOTHING
+    matches, total = answer["matches"], answer["totalMatches"]
+    more = f"{total - len(matches):,} more; see them with --limit {total}"
+    lines = map(Style(session.out, session.show_path).path, matches)
+    note = more if total > len(matches) else ""
+    return session.print_answer(answer, lines, note, found=bool(matches))
 
 
 def choose_window(
@@ -297,7 +285,8 @@ def run_related(session: Session) -> int:
 
     answer = _ask_near(session, find_related, " ".join(session.args.place))
     look = Style(session.out, session.show_path, full=session.args.full)
-    return _finish_near(session, answer, render_search(answer, look, lambda _line: []))
+    lines = render_search(answer, look, lambda _line: [])
+    return session.print_answer(answer, lines, _sum_up(answer), found=bool(answer["results"]))
 
 
 def run_history(session: Session) -> int:
@@ -306,7 +295,8 @@ def run_history(session: Session) -> int:
 
     query = " ".join(session.args.query)
     answer = _ask_near(session, search_history, query)
-    return _finish_near(session, answer, _render_commits(session, answer, find_query_words(query)))
+    lines = _render_commits(session, answer, find_query_words(query))
+    return session.print_answer(answer, lines, _sum_up(answer), found=bool(answer["results"]))
 
 
 def _ask_near(session: Session, verb: Callable[..., SearchAnswer], query: str) -> SearchAnswer:
@@ -318,13 +308,8 @@ def _ask_near(session: Session, verb: Callable[..., SearchAnswer], query: str) -
         return verb(session.app, query, project=session.project, work=work, **options)
 
 
-def _finish_near(session: Session, answer: SearchAnswer, lines: Iterator[str]) -> int:
-    if session.args.json:
-        session.print_json(answer)
-    else:
-        session.print_lines(lines)
-        session.note(" · ".join(describe_search(answer)))
-    return FOUND if answer["results"] else NOTHING
+def _sum_up(answer: SearchAnswer) -> str:
+    return " · ".join(describe_search(answer))
 
 
 def _render_commits(session: Session, answer: SearchAnswer, find: Finder) -> Iterator[str]:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
-from sonde.errors import InvalidRequest, StorageUnusable
+from sonde.errors import (
+    InvalidRequest,
+    SharedIndexMissing,
+    SharedIndexRefused,
+    SharedIndexUnreachable,
+    StorageUnusable,
+)
 from sonde.runtime.logs import open_logs
 from sonde.settings import Settings, apply_project_config, load_settings
 from sonde.stores.records import find_config
@@ -79,6 +85,8 @@ def run_serve(session: Session) -> int:
     access = replace(access, tokens=tokens, rate_limit=settings.rate_limit)
     check_access(access)
     open_app, listing = _open_later(session, base), _make_listing(settings)
+    if settings.serve_from:
+        open_app = _open_now(open_app)
     machine = Machine(Path.home(), session.environ)
     setup = add_setup(machine, find_launch(session.environ), settings.home / "backups")
     record = AuditLog(Path(settings.audit_log).expanduser()).record if settings.audit_log else None
@@ -98,7 +106,7 @@ def run_serve(session: Session) -> int:
                 lines.append("programs send a bearer token: the key that `sonde users key` prints")
         session.print_answer(facts, lines)
         sys.stdout.flush()
-        if link and not session.args.no_browser and session.prompt.is_interactive():
+        if link and not session.args.no_browser and session.console.is_interactive():
             _open_browser(session, link)
 
     serve_http(app, access, announce)
@@ -227,6 +235,17 @@ def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
         return app
 
     return open_app
+
+
+def _open_now(open_app: Callable[[], App]) -> Callable[[], App]:
+    """The app of a team's server, opened unless the shared index is only away for now."""
+    try:
+        app = open_app()
+    except SharedIndexRefused:
+        raise
+    except (SharedIndexMissing, SharedIndexUnreachable):  # the server says so, and tries again
+        return open_app
+    return lambda: app
 
 
 def run_embed(session: Session) -> int:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from sonde.agents.configs import decode_config, read_config, replace_config
-from sonde.agents.guides import GUIDE
 from sonde.agents.json_edit import put_jsonc
 from sonde.agents.machine import AGENTS, Agent, Machine, Scope, find_launch
-from sonde.agents.steps import Step, plan_steps, write_step
+from sonde.agents.steps import GUIDE, Step, plan_steps, write_step
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
@@ -43,7 +42,7 @@ def run_setup(session: Session) -> int:
         and not (step.agent == "skill" and args.no_skill)
     ]
     pending = [step for step in steps if step.is_pending]
-    can_ask = session.prompt.is_interactive() and not args.json
+    can_ask = session.console.is_interactive() and not args.json
     if pending and not args.dry_run and not (session.settings.assume_yes or can_ask):
         for step in () if args.json else pending:
             session.print_lines(_render_step(session, step))
@@ -61,10 +60,10 @@ def run_setup(session: Session) -> int:
 def _offer_auto_index(session: Session) -> None:
     """Ask once whether servers may index the project they are started in, and keep the answer."""
     config = session.settings.home / "config.json"
-    asks = session.prompt.is_interactive() and not (session.args.json or session.args.yes)
+    asks = session.console.is_interactive() and not (session.args.json or session.args.yes)
     if session.settings.sources["auto_index"] != "default" or not (asks or session.args.auto_index):
         return
-    wanted = session.args.auto_index or session.prompt.ask_yes(
+    wanted = session.args.auto_index or session.console.ask_yes(
         "When an agent starts in a project that has no index, index it without asking?"
     )
     before = read_config(config)
@@ -98,7 +97,7 @@ def _apply(session: Session, step: Step, backups: Path) -> Step:
         session.print_lines(_render_step(session, step))
     if step.change is None or not step.is_pending or session.args.dry_run:
         return step
-    if not session.settings.assume_yes and not session.prompt.ask_yes("Write this?"):
+    if not session.settings.assume_yes and not session.console.ask_yes("Write this?"):
         return step
     try:
         backup = write_step(step, backups)

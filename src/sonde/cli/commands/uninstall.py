@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,11 +53,8 @@ def run_uninstall(session: Session) -> int:
     _confirm(session, len(rows))
     stop_processes(session)
     failed = [*_remove_entries(steps, home / "backups")]
-    with ExitStack() as stack:
-        # a process that serves an index would write it again
-        for folder in (home / "indexes").glob("*") if not failed else ():
-            for name in _LOCKS:
-                stack.enter_context(_refuse_running(folder, name))
+    for folder in (home / "indexes").glob("*") if not failed else ():
+        _refuse_running(folder)  # it would write the index again
     for leftover in leftovers if not failed else ():
         _remove(leftover)
     for error in failed:
@@ -72,28 +69,28 @@ def run_uninstall(session: Session) -> int:
     return FOUND
 
 
-def _refuse_running(folder: Path, name: str) -> ExitStack:
-    """Hold a lock of an index for a moment; `IndexBusy` if a running sonde has it."""
-    held = ExitStack()
-    if (folder / name).exists():
+def _refuse_running(folder: Path) -> None:
+    """Raise `IndexBusy` if a running sonde holds a lock of an index."""
+    for name in _LOCKS:
         try:
-            held.enter_context(WriterLock(folder, name).held(wait_s=0))
+            if (folder / name).exists():
+                with WriterLock(folder, name).held(wait_s=0):
+                    pass
         except IndexBusy as error:
             raise IndexBusy(
                 f"{folder / name} is held",
                 user_message="sonde is running: another process uses an index.",
                 next_action="End `sonde serve` and your agents, then repeat the command.",
             ) from error
-    return held
 
 
 def _confirm(session: Session, count: int) -> None:
     if session.settings.assume_yes:
         return
     question = f"This removes {count} {'thing' if count == 1 else 'things'}."
-    if session.args.json or not session.prompt.is_interactive():
+    if session.args.json or not session.console.is_interactive():
         raise ConfirmationRequired("nobody to ask", question=question, token="--yes")  # noqa: S106
-    if not session.prompt.ask_yes(f"{question} Go on?"):
+    if not session.console.ask_yes(f"{question} Go on?"):
         raise ConfirmationRequired("declined", question=question, token="", declined=True)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
-from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls, render_table
 from sonde.errors import InvalidRequest
@@ -37,16 +36,14 @@ def run_users(session: Session) -> int:
         )
     if action == "add":
         key, secret = users.add_key(name)
-        session.print_answer({"user": key.user, "id": key.id, "key": secret}, [secret])
-        if not session.args.json:
-            session.note(f"The key of {name}; it is shown this once. Send it as a bearer token.")
-        return FOUND
+        note = f"The key of {name}; it is shown this once. Send it as a bearer token."
+        answer = {"user": key.user, "id": key.id, "key": secret}
+        return session.print_answer(answer, [secret], note)
     if action != "revoke":
         return _give(session, users, action, name)
     ended = users.revoke(name)
     line = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
-    session.print_done({"revoked": ended}, line)
-    return FOUND
+    return session.print_done({"revoked": ended}, line)
 
 
 def _show_own_key(session: Session, users: Users, action: str) -> int:
@@ -58,15 +55,12 @@ def _show_own_key(session: Session, users: Users, action: str) -> int:
     signing_key = read_signing_key(settings)
     if action == "key":
         key = users.make_own_key(signing_key)
-        session.print_answer({"user": LOCAL, "key": key}, [key])
-        return FOUND
+        return session.print_answer({"user": LOCAL, "key": key}, [key])
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = settings.public_url.rstrip("/") or f"http://{host}:{settings.port}"
     link = f"{address}/login?code={make_login_code(signing_key)}"
-    session.print_answer({"link": link}, [link])
-    if not session.args.json:
-        session.note("It signs one browser in, once, within 10 minutes, while `sonde serve` runs.")
-    return FOUND
+    note = "It signs one browser in, once, within 10 minutes, while `sonde serve` runs."
+    return session.print_answer({"link": link}, [link], note)
 
 
 def _give(session: Session, users: Users, action: str, name: str) -> int:
@@ -78,14 +72,12 @@ def _give(session: Session, users: Users, action: str, name: str) -> int:
     if action == "withdraw":
         ended = users.withdraw(name, what)
         done = f"{shown} withdrawn from {name}" if ended else f"{name} was not given {shown}"
-        session.print_done(row | {"withdrawn": ended}, done)
-        return FOUND if ended else NOTHING
+        return session.print_done(row | {"withdrawn": ended}, done, found=bool(ended))
     if knowledge and action == "share" and not _has_knowledge(session, knowledge):
         raise InvalidRequest(
             f"users {action} {name} --knowledge {knowledge!r}",
-            user_message="There is no knowledge of '{owner}' to share.",
+            user_message=f"There is no knowledge of '{knowledge}' to share.",
             next_action=f"Run `sonde knowledge import FOLDER --user {knowledge}` first.",
-            owner=knowledge,
         )
     fills = action == "allow"
     kind: Gift = "fileRoots" if fills else "projects"
@@ -93,8 +85,7 @@ def _give(session: Session, users: Users, action: str, name: str) -> int:
     if knowledge:
         kind, may = ("collections", "read and add to") if fills else ("knowledge", may)
     users.give(kind, name, what)
-    session.print_done(row | {"given": kind}, f"{name} may {may} {shown}")
-    return FOUND
+    return session.print_done(row | {"given": kind}, f"{name} may {may} {shown}")
 
 
 def _has_knowledge(session: Session, owner: str) -> bool:
@@ -132,7 +123,6 @@ def _list(session: Session, users: Users) -> int:
             label = _LABELS.get(kind, "sees")
             lines += [escape_controls(f"{user}  {label}  {place}") for place in places]
     shown = {k: {u: [*p] for u, p in each.items()} for k, each in given.items()}
-    session.print_answer({"keys": rows, **shown}, lines)
     if not rows:
         session.note("there are no keys yet; `sonde users add NAME` creates one")
-    return FOUND if rows else NOTHING
+    return session.print_answer({"keys": rows, **shown}, lines, found=bool(rows))

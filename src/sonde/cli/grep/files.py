@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 from sonde.cli.arguments import Arguments
+from sonde.cli.session import Session
 from sonde.errors import InvalidRequest, OutsideRoots, PermissionDenied, SondeError
 from sonde.indexing.sources import Tree, exclude_folder
 from sonde.policy.admit import Rules, Source, find_denied
@@ -77,27 +77,10 @@ class Selection:
         elif refusal.reason == "unreadable":
             error = PermissionDenied(
                 f"{shown}: {refusal.detail}",
-                user_message="'{path}' cannot be read: {reason}.",
+                user_message=f"'{shown}' cannot be read: {refusal.detail}.",
                 next_action="Give read access to it, or leave it out with -g.",
-                path=shown,
-                reason=refusal.detail,
             )
             self.errors.append(error)
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the command line says, and where it was typed."""
-
-    args: Arguments
-    home: Path
-    """Where sonde stores its own files."""
-    project: Project
-    inside: Callable[[str], str]
-    """From a path as typed to one of the project."""
-    show_path: Callable[[str], str]
-    at: Callable[[str], Path]
-    """From a path as typed to an absolute one."""
 
 
 class Names:
@@ -168,9 +151,8 @@ def _check_language(name: str) -> str:
         return language
     raise InvalidRequest(
         f"no language {name!r}",
-        user_message="There is no language '{name}'.",
+        user_message=f"There is no language '{name}'.",
         next_action="Name it as in `-t python`, by an extension (`-t ts`), or use -g '*.x'.",
-        name=name,
     )
 
 
@@ -179,23 +161,23 @@ def _split_path(found: SearchedFile) -> list[str]:
 
 
 def choose_searched(
-    here: Surroundings, check: Callable[[], None], needs: Needs | None = None, *, count: bool = True
+    session: Session, check: Callable[[], None], needs: Needs | None = None, *, count: bool = True
 ) -> Selection:
     """Every file that the arguments ask for and that can hold what is needed, in the order they
     are to be searched in. With `count`, the others are counted."""
-    args = here.args
+    args = session.args
     names, chosen = Names(args), Selection()
-    for place in _open_places(here, chosen):
+    for place in _open_places(session, chosen):
         listed = []
-        for found in _list_place(here, place, names, chosen, needs, count=count):
+        for found in _list_place(session, place, names, chosen, needs, count=count):
             check()
             listed.append(found)
         chosen.files += sorted(listed, key=_split_path)
     order = args.sortr or args.sort or "path"
     keys: dict[str, Callable[[SearchedFile], object]] = {
         "modified": lambda found: found.entry.mtime_ns,
-        "accessed": lambda found: here.at(found.shown).stat().st_atime_ns,
-        "created": lambda found: here.at(found.shown).stat().st_ctime_ns,
+        "accessed": lambda found: session.at(found.shown).stat().st_atime_ns,
+        "created": lambda found: session.at(found.shown).stat().st_ctime_ns,
     }
     if order in keys:
         chosen.files.sort(key=keys[order])  # type: ignore[arg-type]
@@ -206,60 +188,57 @@ def choose_searched(
     return chosen
 
 
-def _open_places(here: Surroundings, chosen: Selection) -> Iterator[SearchPlace]:
-    args, project = here.args, here.project
-    tree = _free(here, project.tree) if args.unrestricted or args.no_ignore else project.tree
+def _open_places(session: Session, chosen: Selection) -> Iterator[SearchPlace]:
+    if not session.is_inside_project():
+        session.choose_project(str(session.here))  # as it is
+    args, project = session.args, session.opened
+    tree = _free(session, project.tree) if args.unrestricted or args.no_ignore else project.tree
     if not args.paths:
-        under = "" if args.project else here.inside(".")
+        under = "" if args.project else session.inside(".")
         yield SearchPlace("", tree, under, project)
     for path in args.paths:
         try:
-            place = _open_place(here, tree, project, path)
+            yield _open_place(session, tree, path)
         except InvalidRequest as error:
             chosen.errors.append(error)
-            continue
-        yield place
 
 
-def _open_place(here: Surroundings, tree: Tree, project: Project, path: str) -> SearchPlace:
+def _open_place(session: Session, tree: Tree, path: str) -> SearchPlace:
     try:
-        under = here.inside(path)
+        under = session.inside(path)
     except OutsideRoots:
-        return _open_elsewhere(here, tree, path)
+        return _open_elsewhere(session, tree, path)
     verdict = tree.check(under) if under else Skipped("", "folder")
-    if isinstance(verdict, ListedFile):
-        return SearchPlace(path, tree, under, project, named_file=True)
-    is_folder = verdict.reason == "folder"
-    return (
-        SearchPlace(path, tree, under, project) if is_folder else _open_elsewhere(here, tree, path)
-    )
+    if isinstance(verdict, ListedFile) or verdict.reason == "folder":
+        named_file = isinstance(verdict, ListedFile)
+        return SearchPlace(path, tree, under, session.opened, named_file=named_file)
+    return _open_elsewhere(session, tree, path)
 
 
-def _open_elsewhere(here: Surroundings, tree: Tree, path: str) -> SearchPlace:
+def _open_elsewhere(session: Session, tree: Tree, path: str) -> SearchPlace:
     """A place that is named, although it is in no project or the project leaves it out."""
-    given = here.at(path)
+    given = session.at(path)
     is_file = given.is_file()
     if denial := find_denied(given.as_posix() + "/" * (not is_file), secrets_only=True):
         raise InvalidRequest(
             f"{given}: {denial}",
-            user_message="'{path}' is never read: it is a customary place of secrets.",
+            user_message=f"'{path}' is never read: it is a customary place of secrets.",
             next_action="Use another tool if you must.",
-            path=path,
         )
     root = (given.parent if is_file else given).resolve()
     rules = Rules(protect_only=True, max_file_bytes=_LARGEST_BYTES, owner=root.stat().st_uid)
     own = replace(tree, sources=(Source("", root, rules),))
-    if is_file or here.args.unrestricted or here.args.no_ignore:
-        own = _free(here, own)
+    if is_file or session.args.unrestricted or session.args.no_ignore:
+        own = _free(session, own)
     return SearchPlace(path, own, given.name if is_file else "", None, named_file=is_file)
 
 
-def _free(here: Surroundings, tree: Tree, *, ignoring: bool = False) -> Tree:
+def _free(session: Session, tree: Tree, *, ignoring: bool = False) -> Tree:
     """The tree with nothing left out but what is never read, and, `ignoring`, by ignore files."""
 
     def lift(source: Source) -> Source:
         rules = Rules(
-            exclude=exclude_folder(here.home.resolve(), source.root),
+            exclude=exclude_folder(session.settings.home.resolve(), source.root),
             respect_gitignore=ignoring,
             protect_only=True,
             max_file_bytes=_LARGEST_BYTES,
@@ -272,7 +251,7 @@ def _free(here: Surroundings, tree: Tree, *, ignoring: bool = False) -> Tree:
 
 
 def _list_place(
-    here: Surroundings,
+    session: Session,
     place: SearchPlace,
     names: Names,
     chosen: Selection,
@@ -287,7 +266,7 @@ def _list_place(
     for each in sight.entries if count else files:
         if not each.startswith(start) and each != place.under:
             continue
-        shown, below = _spell(here, place, each)
+        shown, below = _spell(session, place, each)
         if place.named_file or names.takes(shown.removeprefix("./"), below):
             entry = sight.entries[each]
             chosen.counted += 1
@@ -295,18 +274,18 @@ def _list_place(
             if each in files:
                 yield SearchedFile(shown, entry, place, each in trusted)
     inside = [one for one in skipped if one.path.startswith(start) or one.path == place.under]
-    yield from _list_skipped(here, place, names, chosen, inside)
+    yield from _list_skipped(session, place, names, chosen, inside)
 
 
 def _list_skipped(
-    here: Surroundings,
+    session: Session,
     place: SearchPlace,
     names: Names,
     chosen: Selection,
     skipped: Sequence[Skipped],
 ) -> Iterator[SearchedFile]:
     """What is searched although it is left out; counts what rg would have searched."""
-    args, free = here.args, _free(here, place.tree)
+    args, free = session.args, _free(session, place.tree)
     asked = names.any_wanted or args.files
     left: list[tuple[Skipped, str, str]] = []
     for each in skipped:
@@ -315,7 +294,7 @@ def _list_skipped(
             continue
         if each.reason in _SILENT and not asked:
             continue
-        shown, below = _spell(here, place, each.path)
+        shown, below = _spell(session, place, each.path)
         path = shown.removeprefix("./")
         if each.reason == "denied" and each.detail.endswith("secrets)"):
             chosen.secrets += names.takes(path, below)
@@ -333,7 +312,7 @@ def _list_skipped(
         elif each.reason not in _SILENT:
             left.append((each, path, below))
     # as if only ignore files counted: whether rg would have searched what is denied
-    verdicts = _free(here, place.tree, ignoring=True).check_all(each.path for each, _, _ in left)
+    verdicts = _free(session, place.tree, ignoring=True).check_all(each.path for each, _, _ in left)
     chosen.left_out.update(
         _name_reason(each)
         for each, path, below in left
@@ -342,7 +321,6 @@ def _list_skipped(
 
 
 def _would_search(names: Names, verdict: ListedFile | Skipped, path: str, below: str) -> bool:
-    """Whether rg would have searched what is left out."""
     folder = isinstance(verdict, Skipped) and verdict.reason == "folder"
     takes = folder or isinstance(verdict, ListedFile)
     return takes and names.takes(path, below, folder=folder)
@@ -358,7 +336,7 @@ def _name_reason(each: Skipped) -> str:
     }.get(each.reason, each.reason.replace("_", " "))
 
 
-def _spell(here: Surroundings, place: SearchPlace, path: str) -> tuple[str, str]:
+def _spell(session: Session, place: SearchPlace, path: str) -> tuple[str, str]:
     """A path as it is printed, and its part below the place that was named."""
     if place.named_file:
         return place.label, path.rpartition("/")[2]
@@ -366,8 +344,8 @@ def _spell(here: Surroundings, place: SearchPlace, path: str) -> tuple[str, str]
     if place.label:
         return f"{place.label.rstrip('/')}/{below}" if place.label != "/" else f"/{below}", below
     source, _ = place.tree.locate(path)
-    if source.prefix or here.args.project:
-        return here.show_path(path), below
+    if source.prefix or session.args.project:
+        return session.show_path(path), below
     return below, below
 
 

@@ -6,7 +6,6 @@ import base64
 import json
 import time
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -61,11 +60,6 @@ class GrepTotals:
     searched_bytes: int = 0
     printed_bytes: int = 0
     began: float = field(default_factory=time.perf_counter)
-
-    def count_searched(self, size: int, *, first: bool) -> None:
-        """A text, or a further part of one, was searched."""
-        self.searched += first
-        self.searched_bytes += size
 
     def render(self) -> Iterator[str]:
         """The lines of `--stats`."""
@@ -173,10 +167,7 @@ class Printer:
             self._write(b"".join(map(b"%b%b\n".__mod__, zip(heads, texts, strict=True))))
             return
         previous: int | None = None
-        rows = _surround(data, lines, form, further) if form.context else lines
-        for row in rows:
-            is_match = not isinstance(row, _Context)
-            line = row if isinstance(row, ByteLine) else row.line
+        for is_match, line in _surround(data, lines, form, further):
             if form.context and previous is not None and line.number > previous + 1:
                 self._write(self._screen.paint("dim", "--").encode() + b"\n")
             previous = line.number + data.count(b"\n", line.start, line.end)
@@ -245,8 +236,7 @@ class Printer:
         began, printed = time.perf_counter(), self.totals.printed_bytes
         named = {"path": _as_text(path.encode("utf-8", "surrogateescape"))}
         self._write(_message("begin", named))
-        for row in _surround(data, lines, self._form, further) if self._form.context else lines:
-            line = row if isinstance(row, ByteLine) else row.line
+        for is_match, line in _surround(data, lines, self._form, further):
             stop = line.end + (data[line.end : line.end + 1] == b"\n")
             message: Json = {
                 **named,
@@ -255,7 +245,7 @@ class Printer:
                 "absolute_offset": line.start,
                 "submatches": [self._describe(data, line, span) for span in line.spans],
             }
-            self._write(_message("match" if row is line else "context", message))
+            self._write(_message("match" if is_match else "context", message))
         stats = GrepTotals(
             sum(len(line.spans) for line in lines) if not self._form.invert else 0,
             sum(1 + data.count(b"\n", line.start, line.end) for line in lines),
@@ -275,20 +265,9 @@ class Printer:
     def print_summary(self) -> None:
         """The last message of JSON Lines."""
         took = describe_totals(self.totals)
-        body = {"elapsed_total": took["elapsed"], "stats": took}
-        self._out.write(
-            json.dumps(
-                {"data": body, "type": "summary"}, separators=(",", ":"), sort_keys=True
-            ).encode()
-            + b"\n"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """A line around a match."""
-
-    line: ByteLine
+        row = {"data": {"elapsed_total": took["elapsed"], "stats": took}, "type": "summary"}
+        text = json.dumps(row, separators=(",", ":"), sort_keys=True)
+        self._out.write(f"{text}\n".encode())
 
 
 Further = Expression | None
@@ -297,8 +276,11 @@ Further = Expression | None
 
 def _surround(
     data: bytes, lines: Sequence[ByteLine], form: Form, further: Further
-) -> Iterator[ByteLine | _Context]:
-    """The matches with the lines around them, each once and in order."""
+) -> Iterator[tuple[bool, ByteLine]]:
+    """The lines with those around them that are wanted, each once, and whether it matches."""
+    if not form.context:
+        yield from ((True, line) for line in lines)
+        return
     done = 0  # bytes that were printed, with the line break
     for index, line in enumerate(lines):
         begin = line.start
@@ -306,8 +288,8 @@ def _surround(
             begin = data.rfind(b"\n", 0, max(begin - 1, 0)) + 1
         begin = max(begin, done)
         number = line.number - data.count(b"\n", begin, line.start)
-        yield from map(_Context, _split(data, begin, line.start, number))
-        yield line
+        yield from ((False, each) for each in _split(data, begin, line.start, number))
+        yield True, line
         done = line.end + 1
         stop = lines[index + 1].start if index + 1 < len(lines) else len(data)
         number = line.number + data.count(b"\n", line.start, line.end) + 1
@@ -318,23 +300,21 @@ def _surround(
         # the limit of matches was reached: a line that follows may match, and is shown as it is
         last = index + 1 == len(lines) and form.most is not None
         for each in _split(data, done, end, number):
-            match = next(_match_line(further, data, each, form), None) if last else None
-            yield match or _Context(each)
+            match = _match_line(further, data, each, form) if last else None
+            yield match is not None, match or each
         done = max(done, end)
 
 
-def _match_line(further: Further, data: bytes, line: ByteLine, form: Form) -> Iterator[ByteLine]:
+def _match_line(further: Further, data: bytes, line: ByteLine, form: Form) -> ByteLine | None:
     if further is None or further.breaks:
-        return
-    text = data[line.start : line.end + 1]
-    found = list(further.find_lines(text))
-    if bool(found) != form.invert:
-        spans = found[0].spans if found else ()
-        yield ByteLine(line.number, line.start, line.end, spans)
+        return None
+    found = list(further.find_lines(data[line.start : line.end + 1]))
+    if bool(found) == form.invert:
+        return None
+    return line._replace(spans=found[0].spans if found else ())
 
 
 def _split(data: bytes, start: int, end: int, number: int) -> Iterator[ByteLine]:
-    """The lines between two places, without matches."""
     while start < end:
         stop = data.find(b"\n", start)
         stop = len(data) if stop < 0 else stop
@@ -345,7 +325,6 @@ def _split(data: bytes, start: int, end: int, number: int) -> Iterator[ByteLine]
 def _replace_all(
     data: bytes, line: ByteLine, replace: Replacer
 ) -> tuple[bytes, list[tuple[int, int]]]:
-    """The line with every match replaced, and where the replacements are."""
     parts, spans, at, size = [], [], line.start, 0
     for start, end in ((line.start + a, line.start + b) for a, b in line.spans):
         parts += [data[at:start], replace(data, (start, end))]
@@ -388,8 +367,3 @@ def _plain(text: bytes) -> str:
 
     codes = "\x1b\\[[0-9;]*m|\x1b\\]8;;[^\x1b]*\x1b\\\\"
     return re.sub(codes, "", text.decode("utf-8", "replace"))
-
-
-def count_left_out(counts: Counter[str]) -> str:
-    """What was not searched, most frequent first: `3 *.lock, 1 vendor/`."""
-    return ", ".join(f"{count:,} {what}" for what, count in counts.most_common())
