@@ -21,10 +21,13 @@ class SondeError(Exception):
     code = "ERROR"
     user_message = "Something went wrong."
     next_action = "Run `sonde doctor` and look at the log."
+    status = 500
+    """Of the response over HTTP; a class without one has that of its base."""
 
-    def __init_subclass__(cls, code: str = "") -> None:
+    def __init_subclass__(cls, code: str = "", status: int = 0) -> None:
         if code:
             cls.code = code
+        cls.status = status or cls.status
 
     def __init__(
         self,
@@ -65,9 +68,9 @@ def list_packages(extra: str) -> str:
     return " ".join(f"'{name}'" for name in names) or f"what pyproject.toml lists under `{extra}`"
 
 
-# One table: an error's parent and code, its meaning, the user's message, and what to do about it.
+# One table: an error's parent, code and HTTP status, its meaning, the user's message, the advice.
 # fmt: off
-class InvalidRequest(SondeError, code="INVALID_REQUEST"):
+class InvalidRequest(SondeError, code="INVALID_REQUEST", status=400):
     """The call is malformed, so the same call will fail again."""
     user_message = "The request is not valid."
     next_action = "Correct the arguments and call again."
@@ -88,32 +91,32 @@ class BadCursor(InvalidRequest, code="BAD_CURSOR"):
 class Refused(SondeError, code="REFUSED"):
     """The HTTP server refuses the request before it reads it."""
 
-class UnknownHost(Refused, code="UNKNOWN_HOST"):
+class UnknownHost(Refused, code="UNKNOWN_HOST", status=421):
     """The Host header names another machine, which is the mark of a DNS rebinding attack."""
     user_message = "This server does not answer under the name '{host}'."
     next_action = "Use the address it prints at start, or start it with --public-url."
 
-class ForeignOrigin(Refused, code="FOREIGN_ORIGIN"):
+class ForeignOrigin(Refused, code="FOREIGN_ORIGIN", status=403):
     """A page of another site tried to use this server through a user's browser."""
     user_message = "Requests from pages of other sites are refused."
     next_action = "Open the server's own address, or call it from outside a browser."
 
-class TokenRequired(Refused, code="TOKEN_REQUIRED"):
+class TokenRequired(Refused, code="TOKEN_REQUIRED", status=401):
     """The request has no token, or an unknown one."""
     user_message = "This server needs a valid token."
     next_action = "Send `Authorization: Bearer KEY`; on its machine `sonde users key` prints one."
 
-class BodyTooLarge(Refused, code="BODY_TOO_LARGE"):
+class BodyTooLarge(Refused, code="BODY_TOO_LARGE", status=413):
     """The request is larger than any call needs."""
     user_message = "The request is larger than {most} bytes."
     next_action = "Split it into smaller requests."
 
-class TooManyRequests(Refused, code="TOO_MANY_REQUESTS"):
+class TooManyRequests(Refused, code="TOO_MANY_REQUESTS", status=429):
     """The caller sent more requests than it may."""
     user_message = "Too many requests."
     next_action = "Wait {seconds} s, then send requests more slowly."
 
-class NoSuchAddress(InvalidRequest, code="NO_SUCH_ADDRESS"):
+class NoSuchAddress(InvalidRequest, code="NO_SUCH_ADDRESS", status=404):
     """The address does not exist, or its handle has expired."""
     user_message = "There is nothing at '{address}'."
     next_action = "Use addresses exactly as answers return them; handles expire."
@@ -131,12 +134,12 @@ class EmbeddingFailed(InternalFailure, code="EMBEDDING_FAILED"):
 class CatalogError(SondeError):
     """A foreseen failure with a code of its own."""
 
-class IndexNotFound(CatalogError, code="INDEX_NOT_FOUND"):
+class IndexNotFound(CatalogError, code="INDEX_NOT_FOUND", status=404):
     """The project has not been indexed."""
     user_message = "This project hasn't been indexed yet. Would you like to index it now?"
     next_action = "Call create_index, or run `sonde index` in the project."
 
-class DocsIndexNotFound(CatalogError, code="DOCS_INDEX_NOT_FOUND"):
+class DocsIndexNotFound(CatalogError, code="DOCS_INDEX_NOT_FOUND", status=404):
     """The project has no documentation index."""
     user_message = "No documentation has been indexed yet. Run create_index to index your project."
     next_action = "Call create_index with indexDocs on, or run `sonde index`."
@@ -151,7 +154,7 @@ class IndexTooNew(CatalogError, code="INDEX_TOO_NEW"):
     user_message = "This index was written by a newer version of sonde."
     next_action = "Upgrade sonde, or delete the index and create it again."
 
-class IndexBusy(CatalogError, code="INDEX_BUSY"):
+class IndexBusy(CatalogError, code="INDEX_BUSY", status=409):
     """Another process is writing this index."""
     user_message = "Another process is updating this index right now."
     next_action = "Searches still work. Try again in a moment."
@@ -163,19 +166,19 @@ class ModelDownloadFailed(CatalogError, code="MODEL_DOWNLOAD_FAILED"):
     )
     next_action = "Use the bundled model, or pass the path of a model folder."
 
-class FileLimitWarning(CatalogError, code="FILE_LIMIT_WARNING"):
+class FileLimitWarning(CatalogError, code="FILE_LIMIT_WARNING", status=428):
     """The project has more files than the setting `maxFiles`."""
     user_message = (
         "This project is very large ({count} files). Indexing may take several minutes. Continue?"
     )
     next_action = "Or narrow `include`/`exclude` in the project's config.json."
 
-class PermissionDenied(CatalogError, code="PERMISSION_DENIED"):
+class PermissionDenied(CatalogError, code="PERMISSION_DENIED", status=403):
     """The operating system refused access to a file or folder."""
     user_message = "Can't access some files in this project. Check folder permissions."
     next_action = "Give read access to the path named in the developer message."
 
-class DiskFull(CatalogError, code="DISK_FULL"):
+class DiskFull(CatalogError, code="DISK_FULL", status=507):
     """The disk has no space left for the index."""
     user_message = (
         "Not enough disk space to create the search index. Free up some space and try again."
@@ -192,52 +195,52 @@ class TooFewFiles(CatalogError, code="TOO_FEW_FILES"):
     user_message = "The system lets sonde open only {limit} files at a time; it needs {needed}."
     next_action = "Raise the limit: `ulimit -n {needed}`, or the hard limit of your account."
 
-class FileMissing(CatalogError, code="FILE_NOT_FOUND"):
+class FileMissing(CatalogError, code="FILE_NOT_FOUND", status=404):
     """The file does not exist in the project or in its index."""
     user_message = "The file '{path}' doesn't exist or isn't indexed."
     next_action = "Look the name up with search_by_path."
 
-class EntryMissing(CatalogError, code="ENTRY_NOT_FOUND"):
+class EntryMissing(CatalogError, code="ENTRY_NOT_FOUND", status=404):
     """The note, medium, conversation, character or prompt does not exist."""
     user_message = "There is no {what} '{id}'."
     next_action = "Look it up with knowledge_search; every result has an id."
 
-class FileNotAdmitted(CatalogError, code="FILE_NOT_INDEXABLE"):
+class FileNotAdmitted(CatalogError, code="FILE_NOT_INDEXABLE", status=403):
     """The file exists but is not indexed: a secret, binary, ignored, excluded or too large."""
     user_message = "The file '{path}' is not indexed: {reason}."
     next_action = "Check `exclude` and `maxFileSize` in config.json; the deny list is fixed."
 
-class InvalidPattern(CatalogError, code="INVALID_PATTERN"):
+class InvalidPattern(CatalogError, code="INVALID_PATTERN", status=400):
     """The glob or regular expression cannot be parsed."""
     user_message = "The search pattern '{pattern}' is invalid. Please check the syntax."
     next_action = "Correct the pattern at the position named in the developer message."
 
-class ProjectNotDetected(CatalogError, code="PROJECT_NOT_DETECTED"):
+class ProjectNotDetected(CatalogError, code="PROJECT_NOT_DETECTED", status=404):
     """Neither the folder nor any above it has a marker of a project, such as `.git`."""
     user_message = "Could not detect project root. Please choose a directory."
     next_action = "Pass the project's folder, or start sonde inside it."
 
-class SymlinkNotAllowed(CatalogError, code="SYMLINK_NOT_ALLOWED"):
+class SymlinkNotAllowed(CatalogError, code="SYMLINK_NOT_ALLOWED", status=403):
     """The path leads through a symbolic link."""
     user_message = "Symbolic links are not allowed for security reasons."
     next_action = "Name the real file inside the project."
 
-class OutsideRoots(CatalogError, code="OUTSIDE_ROOTS"):
+class OutsideRoots(CatalogError, code="OUTSIDE_ROOTS", status=403):
     """The path leads out of the project, or out of the folders that the caller may use."""
     user_message = "That path is outside the project."
     next_action = "Name a path inside the project, relative to its root."
 
-class HandleUnknown(CatalogError, code="HANDLE_NOT_FOUND"):
+class HandleUnknown(CatalogError, code="HANDLE_NOT_FOUND", status=404):
     """The handle does not exist, has expired, or belongs to another user."""
     user_message = "There is no {what} '{handle}'."
     next_action = "Use handles exactly as answers return them; list what exists, or start again."
 
-class NotScanned(CatalogError, code="NOT_SCANNED"):
+class NotScanned(CatalogError, code="NOT_SCANNED", status=404):
     """The folder may be scanned but has not been."""
     user_message = "'{path}' has not been scanned."
     next_action = "Call index with root='{path}', or run `sonde tree` there."
 
-class NodeMissing(CatalogError, code="NODE_NOT_FOUND"):
+class NodeMissing(CatalogError, code="NODE_NOT_FOUND", status=404):
     """The scanned tree has no entry at this path."""
     user_message = "There is no {what} '{path}' here."
     next_action = "List the folder above it with cd, or scan again with index."
@@ -277,7 +280,7 @@ class StorageUnusable(CatalogError, code="STORAGE_UNUSABLE"):
     user_message = "The folder where sonde keeps its indexes cannot be used."
     next_action = "Set SONDE_HOME to a folder you can write to."
 
-class MissingExtra(CatalogError, code="MISSING_EXTRA"):
+class MissingExtra(CatalogError, code="MISSING_EXTRA", status=501):
     """The call needs an optional dependency that is not installed."""
     user_message = "This needs an optional part of sonde that is not installed."
     next_action = "Install its packages: pip install {packages}"
@@ -295,12 +298,12 @@ class ConfigChanged(CatalogError, code="AGENT_CONFIG_CHANGED"):
     user_message = "{path} was changed by another program, so nothing was written to it."
     next_action = "Run the command again to see the change against the file as it is now."
 
-class Cancelled(CatalogError, code="CANCELLED"):
+class Cancelled(CatalogError, code="CANCELLED", status=499):
     """The user or the client cancelled the work."""
     user_message = "The operation was cancelled. What was done so far is kept."
     next_action = "Start it again to continue where it stopped."
 
-class ConfirmationRequired(CatalogError, code="CONFIRMATION_REQUIRED"):
+class ConfirmationRequired(CatalogError, code="CONFIRMATION_REQUIRED", status=428):
     """The call changes or deletes data and must be confirmed first."""
     user_message = "{question}"
     next_action = "Repeat the call with confirm='{token}' within 2 minutes."

@@ -14,18 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sonde import team_server
+from sonde import errors, team_server
 from sonde.app import App, open_grounds
 from sonde.disk.trees import Disk
 from sonde.embedding.base import BackgroundEmbedder, Embedder, load_provider
-from sonde.errors import (
-    InvalidRequest,
-    OutOfMemory,
-    OutsideRoots,
-    SondeError,
-    StorageUnusable,
-    SymlinkNotAllowed,
-)
 from sonde.indexing.sources import Following, Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
 from sonde.knowledge.vectors import KnowledgeModels
@@ -51,6 +43,7 @@ from sonde.settings import (
 from sonde.shared import seed_new_index
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
+from sonde.stores.files import clear_scratch
 from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import find_config, load_metadata, project_folder
 from sonde.stores.users import USER_NAME, Users
@@ -88,7 +81,7 @@ def build_app(
     try:
         require_room(_REQUIRED_BYTES, serves=stays)
     except MemoryError as error:
-        raise OutOfMemory(str(error)) from error
+        raise errors.OutOfMemory(str(error)) from error
     mend_storage(settings.home)
     key, open_ = team_server.read_signing_key(settings), partial(open_project, clock=clock)
     own = apply_project_config(settings, find_config(settings.home, start))
@@ -159,7 +152,7 @@ def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
     path = team_server.expand_home(text)
     at = path if path.is_absolute() or text.startswith((".", "~")) else None
     if not text or not (at or is_hub_name(text)):
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"embedding = model, embeddingModel = {text!r}",
             user_message="Which embedding model? Its folder or its name is not set.",
             next_action="Set SONDE_EMBEDDING_MODEL to the path of a folder, or to owner/name.",
@@ -185,7 +178,7 @@ def open_provider(settings: Settings, tell: Callable[[str], None]) -> Embedder |
             return load_provider("deep")
         case "http":
             if not address:
-                raise InvalidRequest(
+                raise errors.InvalidRequest(
                     "embedding = http without embeddingEndpoint",
                     user_message="The address of the embedding service is not set.",
                     next_action="Set SONDE_EMBEDDING_ENDPOINT, e.g. http://127.0.0.1:8121/embed.",
@@ -216,7 +209,7 @@ def open_project(
     try:
         folder = project_folder(settings.home, root)
     except OSError as error:
-        raise StorageUnusable(f"{settings.home}: {error}") from error
+        raise errors.StorageUnusable(f"{settings.home}: {error}") from error
     cortex = apply_cortex_config(settings, root / CORTEX_FILE, _read_cortex_file(root))
     own = apply_project_config(cortex, folder / "config.json")
     chunk_folder, warnings = _find_chunk_folder(own, root), own.warnings
@@ -260,7 +253,7 @@ def _choose_store(own: Settings, folder: Path) -> str:
     """The store that is set, else the one that the index is in already."""
     metadata = None
     if own.sources["store"] == "default":
-        with suppress(SondeError):  # opening the index reports what is wrong with it
+        with suppress(errors.SondeError):  # opening the index reports what is wrong with it
             metadata = load_metadata(folder)
     return metadata.store if metadata else own.store
 
@@ -283,7 +276,7 @@ def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
         return root / team_server.expand_home(own.chunks_dir)
     try:
         return resolve_inside(root, own.chunks_dir)
-    except (OutsideRoots, SymlinkNotAllowed):
+    except (errors.OutsideRoots, errors.SymlinkNotAllowed):
         return None
 
 
@@ -317,9 +310,12 @@ def _open_library(settings: Settings, workspace: Workspace, users: Users) -> Lib
         workspace.static, workspace.deep, workspace.background_deep, settings.home / "knowledge",
         in_background=workspace.stays,
     )  # fmt: skip
+    uploads = settings.home / "uploads"
+    if workspace.stays and uploads.is_dir():
+        clear_scratch(uploads)
     make = partial(
-        Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,
-        models=models, max_tokens=workspace.max_tokens,
+        Library, uploads=uploads, start=workspace.start, jobs=workspace.jobs,
+        results=workspace.results, models=models, max_tokens=workspace.max_tokens,
         list_shared=partial(users.list_given, "knowledge"),
         list_filled=partial(users.list_given, "collections"), agent_notes=settings.agent_notes,
     )  # fmt: skip

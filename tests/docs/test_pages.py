@@ -284,3 +284,13 @@ def slug(heading: str) -> str:
     """The anchor that GitHub gives a heading."""
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+
+
+def test_every_promise_of_security_names_tests_that_exist() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    promises = re.findall(r"^\*\*(?!Not covered)[^*]+\*\*", text, re.MULTILINE)
+    held = re.findall(r"<!-- held by:\n(.*?) -->", text, re.DOTALL)
+    assert len(held) >= len(promises) >= 12
+    for name in " ".join(held).split():
+        path, _, test = name.partition("::")
+        assert f"def {test}(" in (ROOT / path).read_text(), name

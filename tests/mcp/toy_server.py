@@ -204,12 +204,13 @@ class SlowImport(MetaPathFinder):
 
 def serve_toys(diary: Path, token_file: Path | None) -> None:
     """Over HTTP; the address is the one line on stdout."""
-    from sonde.web.accounts import load_tokens
-    from sonde.web.application import build_application, serve_http
+    from sonde.web.accounts import Keyring, load_tokens
+    from sonde.web.application import TimeLimits, build_application, serve_http
     from sonde.web.guard import Access
-    from sonde.web.patience import TimeLimits
 
-    access = Access(tokens=load_tokens(None, token_file) if token_file else None, rate_limit=0)
+    access = Access(
+        tokens=Keyring(load_tokens(None, token_file)) if token_file else None, rate_limit=0
+    )
     app = build_application(lambda: Toy(diary), TOY_LISTING, access)
     limits = [float(limit) for limit in os.environ.get("TOY_PATIENCE", "").split(",") if limit]
     serve_http(app, access, lambda address: print(address, flush=True), TimeLimits(*limits))

@@ -71,6 +71,7 @@ def ask(call: Any, *args: Any, **options: Any) -> Any:
 @example(query="half a character \ud800", mode="auto")
 @example(query="**/{a,b}/" + "{c,d}" * 20, mode="auto")
 @example(query=r"(\w{900}){900}", mode="auto")
+@example(query="/{/", mode="auto")
 def test_any_query_is_answered(app: App, query: str, mode: str) -> None:
     for verb in (search_code, search_docs):
         answer = ask(verb, app, query, mode=mode)

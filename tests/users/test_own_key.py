@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 from tests.web.conftest import Server
 
 from sonde.stores.users import Users
-from sonde.web.accounts import CODE_TTL_S, BrowserSessions, Keyring, Tokens, make_login_code
+from sonde.web.accounts import CODE_TTL_S, BrowserSessions, Keyring, make_login_code
 
 SONDE = (sys.executable, "-m", "sonde.cli.main")
 BROWSER = {"Accept": "text/html"}
@@ -141,7 +141,7 @@ def test_codes_and_sessions_expire(tmp_path):
         return now[0]
 
     key, browsers = b"k" * 32, BrowserSessions(clock)
-    tokens = Keyring(Tokens(), Users(tmp_path / "users.json"), signing_key=key)
+    tokens = Keyring((), Users(tmp_path / "users.json"), signing_key=key)
     code = make_login_code(key, clock)
     now[0] += CODE_TTL_S
     assert not browsers.redeem(code, tokens)

@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 from tests.web.conftest import Server
 
 from sonde.knowledge.upload_jobs import MAX_UPLOAD_FILES
-from sonde.web.patience import MAX_UPLOAD_BYTES
+from sonde.web.guard import MAX_UPLOAD_BYTES
 
 EDGE = "----edge"
 
@@ -181,6 +181,28 @@ def test_nobody_sends_anything_without_a_key(place: tuple[Site, Server]) -> None
     body, kind = write_form([("a.md", b"x")])
     status, *_ = place[1].ask("/api/knowledge/files", "POST", body, {"Authorization": "x"} | kind)
     assert status == 401
+
+
+def test_what_a_killed_server_had_staged_is_private_and_removed(tmp_path: Path) -> None:
+    site = Site(tmp_path / "site")
+    site.environ |= {"SONDE_EMBEDDING": "none", "TMPDIR": str(tmp_path / "shared")}
+    (tmp_path / "shared").mkdir()
+    key = site.run("users", "add", "anna")
+    server = site.serve()
+    files = [(f"{number}.md", b"# Otter\n\n" + b"afloat " * 2_000) for number in range(900)]
+    try:
+        assert Sender(server, key).send(*files)[0] == 202
+    finally:
+        server.process.kill()
+        server.process.communicate()
+    assert not [*(tmp_path / "shared").rglob("*.md")]
+    assert [*(site.home / "uploads").rglob("*.md")], "killed while it was read"
+    server = site.serve()
+    try:
+        wait_until(lambda: not [*(site.home / "uploads").rglob("tmp*")], "removed")
+    finally:
+        server.process.kill()
+        server.process.communicate()
 
 
 def test_the_page_takes_files_and_leads_to_their_job(anna: Sender, bert: Sender) -> None:

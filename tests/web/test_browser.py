@@ -108,7 +108,7 @@ def test_the_server_going_away_is_told(visit):
 def scan_project(visit: Callable[..., Any]) -> str:
     """Scan the project by the form; the address of its page."""
     page = visit("/disk")
-    page.locator("#root").fill(".")
+    page.locator("#folder").fill(".")
     page.get_by_role("button", name="Scan").click()
     page.locator(".map a").first.wait_for()
     # a page that shows a running scan is loaded again when it ends

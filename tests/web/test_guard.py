@@ -19,7 +19,7 @@ from tests.drawing import draw_list
 from tests.web.conftest import TOKENS, TOY, bearer
 
 from sonde.types import Caller
-from sonde.web.accounts import Tokens
+from sonde.web.accounts import Keyring
 from sonde.web.guard import MAX_BODY_BYTES, Access, Guard
 
 SHAPE = {"code", "userMessage", "developerMessage", "nextAction"}
@@ -105,14 +105,14 @@ values |= st.sampled_from(["http://[", "http://[x]y", "http://a:b", "null", 'son
     raw,
 )
 def test_no_header_breaks_the_guard(headers, path):
-    for access in (Access(), Access(host="0.0.0.0", tokens=Tokens([("anna", "t" * 20)]))):
+    for access in (Access(), Access(host="0.0.0.0", tokens=Keyring([("anna", "t" * 20)]))):
         seen = ask_guard(access, f"/{path}", **({"host": "localhost"} | headers))
         assert isinstance(seen, Caller | str)
 
 
 def test_a_server_for_others_answers_to_addresses_and_to_its_public_name():
     access = Access(
-        host="0.0.0.0", tokens=Tokens([("anna", "t" * 20)]), public_url="https://search.example"
+        host="0.0.0.0", tokens=Keyring([("anna", "t" * 20)]), public_url="https://search.example"
     )
     token = {"authorization": "Bearer " + "t" * 20}
     assert ask_guard(access, host="192.0.2.7:80", **token).user == "anna"

@@ -8,11 +8,16 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import jwt
 import pytest
 from tests.web.test_knowledge_sessions import call
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 NOTE, TITLE, QUERY = "canarynote73519", "canarytitle73519", "canaryquery73519"
 WRONG, CONFIG, BODY = "canarywrong73519" + "x" * 20, "canaryconfig73519", "canarybody73519"
@@ -79,6 +84,24 @@ def test_nothing_that_was_sent_or_kept_is_in_the_logs(start, tmp_path, level):
     server.ask(f"/api/knowledge/notes/{QUERY}", headers=auth)
     server.ask("/mcp", "POST", f'{{"jsonrpc": "{BODY}"'.encode(), auth)
     server.ask("/api/queries", "POST", f'{{"{BODY}": 1}}'.encode(), auth)
+    for bearer in (key, token, WRONG):
+        sent = {"Authorization": f"Bearer {bearer}"}
+        with suppress(InvalidStatus), connect(
+            f"ws://{server.netloc}/mcp/ws?config={config}", additional_headers=sent,
+            subprotocols=[Subprotocol("mcp")],
+        ) as wire:  # fmt: skip
+            wire.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": BODY}))
+            assert "error" in json.loads(wire.recv())
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    cookies = []
+    for typed, status in ((key, 303), (token, 303), (WRONG, 401)):
+        found = server.ask("/login", "POST", f"token={typed}".encode(), form)
+        assert found[0] == status
+        cookies.append(found[1].get("set-cookie", "").partition(";")[0])
+    code = parse_qs(urlsplit(server.facts["link"]).query)["code"][0]
+    assert server.ask(f"/login?code={code}", headers={"Accept": "text/html"})[0] == 200
+    for cookie in cookies:
+        server.ask("/", headers={"Cookie": cookie, "Accept": "text/html"})
     server.process.terminate()
     logged += server.end()[1]
     logged += "".join(
@@ -99,10 +122,10 @@ def test_nothing_that_was_sent_or_kept_is_in_the_logs(start, tmp_path, level):
         name
         for name, text in {
             "note": NOTE, "title": TITLE, "query": QUERY, "wrong token": WRONG, "body": BODY,
-            "config": CONFIG, "key": key, "signed token": token, "signature": token[-20:],
+            "config": config[:20], "login code": code, "session": cookies[0].partition("=")[2],
+            "key": key, "signed token": token, "signature": token[-20:],
             "secret": SECRET.decode(),
         }.items()
         if text in logged
     ]  # fmt: skip
     assert not leaks, logged[-4000:]
-    assert level == "warning" or "DEBUG" in logged

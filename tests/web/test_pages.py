@@ -277,6 +277,24 @@ def test_the_same_text_in_two_files_is_one_result_that_names_the_other(start, tm
     assert re.search(r"also in: (one|two)\.txt", found)
 
 
+def test_an_entry_says_where_it_is_from_and_what_was_left_out(start, tmp_path):
+    root, environ = make_site(tmp_path)
+    place = tmp_path / "WhatsApp Chat with Ann.txt"
+    place.write_text(
+        "12/01/2024, 10:00 - Ann: Walruses pay in clams.\n"
+        "12/01/2024, 10:01 - Bob: <Media omitted>\n"
+    )
+    subprocess.run([*SONDE, "knowledge", "import", str(place)], cwd=root, env=environ, check=True)
+    server = serve_site(start, root, environ)
+    page = open_page(server, "/knowledge", q="clams")
+    way = next(link for link in page.links if link.startswith("/entry"))
+    assert "1 message without text left out" in open_page(server, way).text
+    uri = parse_qs(way.partition("?")[2])["uri"][0].partition("#")[0]
+    shown = subprocess.run([*SONDE, "knowledge", "get", uri], cwd=root, env=environ, check=True,
+                           capture_output=True, text=True)  # fmt: skip
+    assert shown.stdout.splitlines()[1] == f"{place.name}, 1 message without text left out"
+
+
 def test_results_that_hold_none_of_the_words_say_so(start, tmp_path):
     root, environ = make_site(tmp_path)
     server = serve_site(start, root, environ | {"SONDE_EMBEDDING": "static"})

@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_S
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from sonde.web.patience import PatientProtocol, TimeLimits
+from sonde.web.application import PatientProtocol, TimeLimits
 
 from .conftest import TOY, Server, bearer
 

@@ -21,7 +21,7 @@ from jwt.algorithms import RSAAlgorithm
 
 from sonde.errors import IndexTooNew, InvalidRequest, StorageUnusable
 from sonde.stores.users import Users
-from sonde.web.accounts import Issuer, Keyring, Tokens
+from sonde.web.accounts import Issuer, Keyring
 
 SECRET = b"s" * 32
 OTHER = b"o" * 32
@@ -46,7 +46,7 @@ def users(tmp_path: Path) -> Users:
 def keyring(tmp_path: Path, users: Users) -> Keyring:
     path = tmp_path / "keys.json"
     path.write_text(json.dumps({"keys": [shared_key("one", SECRET), rsa_key("two")]}))
-    return Keyring(Tokens(), users, Issuer(path, "https://login.example", "sonde"))
+    return Keyring((), users, Issuer(path, "https://login.example", "sonde"))
 
 
 def sign(
@@ -205,7 +205,7 @@ def test_weak_or_missing_key_sets_are_refused_at_the_start(tmp_path, users):
     for text in ("{", '{"keys": []}', json.dumps({"keys": [shared_key("x", b"short")]})):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(InvalidRequest):
-            Keyring(Tokens(), users, Issuer(tmp_path / "bad.json", "i", "a"))
+            Keyring((), users, Issuer(tmp_path / "bad.json", "i", "a"))
 
 
 @pytest.mark.row("004-22")

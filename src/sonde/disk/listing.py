@@ -187,7 +187,6 @@ def _look(index: DiskIndex, folder: str, names: Sequence[str]) -> Mapping[str, F
 def _compare(
     node: Node | None, live: Mapping[str, Facts] | None, state: str, name: str = ""
 ) -> str:
-    """The state of a node, or that it has changed or is gone."""
     if node is None or live is None:
         return state
     found = live.get(name or node.name)

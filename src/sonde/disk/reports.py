@@ -94,9 +94,8 @@ def check_report_kind(kind: str) -> ReportKind:
             return known
     raise InvalidRequest(
         f"no report {kind!r}",
-        user_message="There is no report '{report}'.",
+        user_message=f"There is no report '{kind}'.",
         next_action=f"Take one of {', '.join(REPORTS)}.",
-        report=kind,
     )
 
 

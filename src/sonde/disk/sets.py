@@ -114,7 +114,6 @@ def change_set(
 
 
 def _read_nodes(disk: Disk, found: ResourceSet, nodes: Sequence[str]) -> list[int]:
-    """The numbers of nodes, which must exist."""
     numbers = [_number_of(found, node) for node in nodes]
     tree = disk.tree(found.index)
     for number, handle in zip(numbers, nodes, strict=True):
@@ -286,7 +285,6 @@ def _gather_context(disk: Disk, index: DiskIndex, where: Filter, work: Work) -> 
 
 
 def _find_nodes(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> Collection[int]:
-    """Nodes of the files that a condition on contents finds."""
     if test.field == "content":
         # a line scan of the files below the root needs no index of contents
         project = disk.workspace.projects.get(Path(index.root))
@@ -315,15 +313,9 @@ def _search_ranked(disk: Disk, index: DiskIndex, test: Condition, work: Work) ->
     paths: set[Path] = set()
     for place in near:
         under = root.relative_to(place).as_posix() if root.is_relative_to(place) else "."
-        request = Request(
-            tool="query_run",
-            query=query,
-            kinds=("code", "docs"),
-            top_k=_MAX_RANKED_FILES,
-            mode=test.field,
-            project=str(place),
-            under="" if under == "." else under,
-        )
+        under = "" if under == "." else under
+        request = Request("query_run", query, ("code", "docs"), _MAX_RANKED_FILES, test.field,
+                          str(place), under)  # fmt: skip
         hits = rank_everywhere(workspace, request, read_question(query), work).hits
         project = workspace.projects.get(place)
         paths |= {_resolve_hit(project, hit.path) for hit in hits}

@@ -301,7 +301,7 @@ def _choose_ask(
     if offered is None or (offered.form is None and offered.url is not None):
         return None
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return _ReturnedAnswers(params).ask
+        return _ask_by_answer(params)
 
     def ask(question: str) -> bool | None:
         try:
@@ -330,21 +330,21 @@ def _list_roots(ctx: Context, channel: ClientChannel) -> tuple[Path, ...]:
     return tuple(Path(unquote(each.path)).resolve() for each in addresses if each.scheme == "file")
 
 
-class _ReturnedAnswers:
-    """The client's answers so far, as this call carries them."""
+def _ask_by_answer(params: types.CallToolRequestParams) -> Callable[[str], bool]:
+    """Takes the client's answers so far out of this call, and unwinds it for a new question."""
+    # The SDK's boundary has sealed and unsealed the state: nobody else can have written it.
+    state = json.loads(params.request_state or "{}")
+    answers: dict[str, bool] = state.get("answers", {})
+    given = (params.input_responses or {}).get(_KEY)
+    if "question" in state and isinstance(given, types.ElicitResult):
+        answers[state["question"]] = _is_consent(given)
 
-    def __init__(self, params: types.CallToolRequestParams) -> None:
-        # The SDK's boundary has sealed and unsealed the state: nobody else can have written it.
-        state = json.loads(params.request_state or "{}")
-        self._answers: dict[str, bool] = state.get("answers", {})
-        given = (params.input_responses or {}).get(_KEY)
-        if "question" in state and isinstance(given, types.ElicitResult):
-            self._answers[state["question"]] = _is_consent(given)
+    def ask(question: str) -> bool:
+        if question not in answers:
+            raise AnswerNeeded(question, answers)
+        return answers[question]
 
-    def ask(self, question: str) -> bool | None:
-        if question not in self._answers:
-            raise AnswerNeeded(question, self._answers)
-        return self._answers[question]
+    return ask
 
 
 def _is_consent(result: types.ElicitResult) -> bool:

@@ -29,8 +29,7 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sonde.mcp.calls import SCOPE_CALLER, SCOPE_SESSION
-from sonde.mcp.messages import read_message, write_message
-from sonde.mcp.server import Outbox
+from sonde.mcp.server import Outbox, read_message, write_message
 
 SUBPROTOCOL = "mcp"
 MAX_SESSIONS = 1_000

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from sonde.errors import InvalidRequest, TooManyRequests
+from sonde.mcp.manifest import Lists
 from sonde.tools.route import SCHEME, Route
 from sonde.tools.tool import TOOLSETS, Tool, Toolset, fold_tool_name
 from sonde.types import Json
@@ -85,9 +86,8 @@ class ToolLimits:
             if fold_tool_name(name) not in known:
                 raise InvalidRequest(
                     f"toolLimits: {name!r}",
-                    user_message="toolLimits names '{name}', and there is no such tool.",
+                    user_message=f"toolLimits names '{name}', and there is no such tool.",
                     next_action="Name tools as `sonde mcp` lists them, or operations of the API.",
-                    name=name,
                 )
             self._rates[fold_tool_name(name)] = int(count), _SECONDS[unit]
 
@@ -145,22 +145,24 @@ class Listing:
         ]
 
     @cached_property
-    def resources(self) -> list[Json]:
-        """The answer to `resources/list`: addresses without fields."""
-        return [
+    def lists(self) -> Lists:
+        """The answer to each listing request; an address with fields is a template."""
+        readable = [route for route in self.routes if route.method == "GET"]
+        plain = [
             _describe_route(route, "uri", SCHEME + route.address)
-            for route in self.routes
-            if route.method == "GET" and not route.fields
+            for route in readable
+            if not route.fields
         ]
-
-    @cached_property
-    def templates(self) -> list[Json]:
-        """The answer to `resources/templates/list`."""
-        return [
+        templates = [
             _describe_route(route, "uriTemplate", route.template)
-            for route in self.routes
-            if route.method == "GET" and route.fields
+            for route in readable
+            if route.fields
         ]
+        return {
+            "tools/list": {"tools": self.entries},
+            "resources/list": {"resources": plain},
+            "resources/templates/list": {"resourceTemplates": templates},
+        }
 
 
 def _describe_route(route: Route, key: str, address: str) -> Json:

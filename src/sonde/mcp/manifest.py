@@ -7,15 +7,10 @@ is out of date.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sonde.types import Json
-
-if TYPE_CHECKING:
-    from sonde.mcp.listing import Listing
 
 LIST_TTL_MS = 300_000
 """How long a client may cache a listing; it never changes while a server runs."""
@@ -47,41 +42,19 @@ asking again. create_index, reindex_project and delete_index change things and a
 first; if the client cannot ask, the answer carries a token to repeat the call with. Every error \
 says in nextAction what to do about it."""
 
-LISTS = {
-    "tools/list": ("tools", "entries"),
-    "resources/list": ("resources", "resources"),
-    "resources/templates/list": ("resourceTemplates", "templates"),
-}
-"""The listing requests: the key of the result, and the attribute of the listing."""
+Lists = Mapping[str, Json]
+"""The answer to each listing request: `tools/list` -> `{"tools": [...]}`."""
 
 MANIFEST = Path(__file__).with_name("manifest.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The answers to the listing requests of a client."""
-
-    entries: Sequence[Json]
-    """The tools."""
-    resources: Sequence[Json]
-    templates: Sequence[Json]
-    """The templates of resources."""
-    toolsets: Sequence[str]
-
-
-def load_manifest(toolsets: Sequence[str], spelling: str, *, enhanced: bool) -> Manifest | None:
-    """The stored listing, if it is the one for these settings."""
+def load_manifest(toolsets: Sequence[str], spelling: str, *, enhanced: bool) -> Lists | None:
+    """The stored answers to listing requests, if they are those for these settings."""
     if spelling != "portable" or enhanced:
         return None
     try:
         data = json.loads(MANIFEST.read_text("utf-8"))
-        manifest = Manifest(data["tools"], data["resources"], data["templates"], data["toolsets"])
+        lists: Lists = data["lists"]
+        return lists if list(toolsets) == data["toolsets"] else None
     except (OSError, ValueError, KeyError):
         return None
-    return manifest if list(toolsets) == manifest.toolsets else None
-
-
-def answer_list(listing: Listing | Manifest, method: str) -> Json:
-    """The result of one of `LISTS`."""
-    key, rows = LISTS[method]
-    return {key: getattr(listing, rows)}

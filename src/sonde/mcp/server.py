@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 import math
 import os
+import re
 import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import anyio
@@ -20,8 +23,15 @@ from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
-from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress, TooManyRequests
+from sonde.errors import (
+    CatalogError,
+    InvalidRequest,
+    NoSuchAddress,
+    SondeError,
+    TooManyRequests,
+)
 from sonde.mcp.calls import (
     AnswerNeeded,
     Call,
@@ -35,8 +45,7 @@ from sonde.mcp.calls import (
     shape_answer,
 )
 from sonde.mcp.listing import Listing
-from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, LISTS, answer_list
-from sonde.mcp.messages import read_message, write_message
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS
 from sonde.mcp.stdio.early import Inbox, Wire
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, find_route
@@ -50,22 +59,38 @@ NOT_FOUND_BEFORE_2026 = -32002
 """The error code for a missing resource in protocol versions before 2026-07-28."""
 BEGIN_S = 1.0
 """Background work starts this long after the server, when the opening requests are answered."""
+RETRY_S = 5.0
+"""How often the app is opened again when that failed."""
 LEAVE_S = 0.5
 """How long threads may take to end before the process exits without them."""
 _log = logging.getLogger("sonde.mcp")
+_TOKEN = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*)?|[][{}]', re.DOTALL)
+"""A bracket, or a string, which is a key if a colon follows."""
+_OF_RESPONSES = (b'"result"', b'"error"')
+_ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?![\d.eE])')
 
 
 def begin_soon(
     begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event
 ) -> threading.Thread:
-    """Start background work once the opening requests of a client are answered."""
+    """Start background work once the opening requests of a client are answered.
+
+    If the app cannot be opened, as while a shared index is away, it is tried again.
+    """
 
     def run() -> None:
-        if not ending.wait(BEGIN_S):
+        wait_s = BEGIN_S
+        while not ending.wait(wait_s):
             try:
                 begin(app.open())
+            except SondeError as error:
+                _log.warning("not ready: %s", error.user_message)
+                wait_s = RETRY_S
             except Exception:  # noqa: BLE001 - the server serves without it
                 _log.exception("background work did not start")
+                return
+            else:
+                return
 
     thread = threading.Thread(target=run, name="sonde-begin", daemon=True)
     thread.start()
@@ -99,7 +124,7 @@ def build_server(
     """An MCP server for these tools and routes, for both generations of the protocol."""
 
     async def list_rows(ctx: Context, _params: types.PaginatedRequestParams) -> Json:
-        return {"resultType": "complete", **answer_list(listing, ctx.method)}
+        return {"resultType": "complete", **listing.lists[ctx.method]}
 
     async def call_tool(
         ctx: Context, params: types.CallToolRequestParams
@@ -142,7 +167,7 @@ def build_server(
             "resources/read": CacheHint(ttl_ms=0, scope="private"),
         },
     )
-    for method in LISTS:
+    for method in listing.lists:
         server.add_request_handler(method, types.PaginatedRequestParams, list_rows)
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, reader.read)
@@ -217,6 +242,46 @@ class ResourceReader:
     ) -> Any:
         work = Work(caller=self._calls.read_caller(ctx))
         return await self._calls.run_work(verb, work, what)
+
+
+def read_message(line: bytes) -> types.JSONRPCMessage | list[types.JSONRPCError]:
+    """The message; or, if it is none, an error for each request in it, so that none waits."""
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as error:
+        is_json = error.errors(include_url=False)[0]["type"] != "json_invalid"
+    is_batch = line.lstrip()[:1] == b"["
+    code, text = types.PARSE_ERROR, "This is not JSON."
+    if is_json:
+        code, text = types.INVALID_REQUEST, "This is not a JSON-RPC message."
+        if is_batch:
+            text = "Batches are not supported: send each message on its own."
+    refusal = types.ErrorData(code=code, message=text)
+    ids: list[int | str | None] = [*_find_ids(line, 2 if is_batch else 1)]
+    return [types.JSONRPCError(jsonrpc="2.0", id=one, error=refusal) for one in ids or [None]]
+
+
+def _find_ids(line: bytes, level: int) -> Iterator[int | str]:
+    """The ids of the objects at this depth, read without parsing the rest; not of responses."""
+    depth, keys, found = 0, set[bytes](), list[int | str]()
+    for token in _TOKEN.finditer(line):
+        mark = token[0]
+        if token[2] and depth == level:
+            keys.add(token[1])
+            if token[1] == b'"id"' and (value := _ID.match(line, token.end())):
+                with suppress(ValueError):  # half a character cannot be sent back either
+                    number = json.loads(value[0])
+                    found = [number] if str(number).encode() else []
+        depth += (mark in (b"{", b"[")) - (mark in (b"}", b"]"))
+        if depth < level and mark in (b"}", b"]"):
+            yield from found if keys.isdisjoint(_OF_RESPONSES) else ()
+            keys, found = set(), []
+    yield from found if keys.isdisjoint(_OF_RESPONSES) else ()
+
+
+def write_message(message: types.JSONRPCMessage) -> str:
+    """The message as a client gets it."""
+    return message.model_dump_json(by_alias=True, exclude_unset=True)
 
 
 async def run_server(server: Server[Any], inbox: Inbox, wire: Wire) -> None:

@@ -42,8 +42,9 @@ def format_bytes(size: float, style: SizeStyle = "words") -> str:
 
 def count_of(number: int, noun: str) -> str:
     """A number and what it counts: `1 file`, `2,000 files`, `3 matches`."""
+    noun, gap, rest = re.sub(r" (?=without|that|over)", "\0", noun, count=1).partition("\0")
     ending = "es" if noun.endswith(("ch", "sh", "s", "x")) else "s"
-    return f"{number:,} {noun}{'' if number == 1 else ending}"
+    return f"{number:,} {noun}{'' if number == 1 else ending}{gap and ' '}{rest}"
 
 
 _DAY_MS = 86_400_000  # 24 hours

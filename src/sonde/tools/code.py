@@ -21,22 +21,15 @@ from sonde.projects.search import open_search_page
 from sonde.projects.update import repairing_corruption
 from sonde.projects.views import ContextRanking, find_context
 from sonde.runtime.work import Work
-from sonde.searching.contexts import (
-    DEFAULT_LIMIT,
-    MOST,
-    SCORE_TYPE,
-    SearchOptions,
-    SearchResult,
-)
+from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SCORE_TYPE, SearchOptions, SearchResult
 from sonde.searching.filters import match_paths, read_folder
 from sonde.searching.request import Request, recall_request
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam, TagsParam, TokensParam, TypesParam
 from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
-from sonde.tools.tool import Tool, declare_tool
+from sonde.tools.tool import Tool, declare_signature, declare_tool
 from sonde.types import Hit, HitRow, Json, Kind
 
-_MOST_LINES = 10_000  # as many as regex_search ranks
 MAX_COMPLETED_PATHS = 101
 """A client shows at most 100 completions; one more means that there are more."""
 _SHORTEST_CHUNK = 200
@@ -45,6 +38,9 @@ _SHORTEST_CHUNK = 200
 Mode = Literal["auto", "hybrid", "semantic", "lexical", "related", "history"]
 ProjectsParam = Annotated[
     str | None, Param("Folder of the project, or 'all'; default: here", max_length=4096)
+]
+CursorParam = Annotated[
+    str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000)
 ]
 FileParam = Annotated[str, Param("Path of the file in the project", min_length=1, max_length=4096)]
 
@@ -57,81 +53,69 @@ class ChunksAnswer(TypedDict):
     stale: NotRequired[bool]
 
 
-def _declare_search(kind: Kind, about: str) -> Callable[..., SearchAnswer]:
-    """The verb that searches one kind of files; they differ in nothing else."""
-    name = f"search_{kind}"
+_PARAMETERS: Mapping[str, tuple[Any, Any]] = {
+    "top_k": (Annotated[int, Param("Number of results", minimum=1, maximum=50)], 10),
+    "project": (ProjectsParam, None),
+    "path": (Annotated[str | None, Param("Only below this folder", max_length=4096)], None),
+    "mode": (Annotated[Mode, Param("How to search", terse=True, default="auto")], "auto"),
+    "max_tokens": (TokensParam, None),
+    "explain": (Annotated[bool, Param("Say why each result is there", listed=False)], False),
+    "cursor": (CursorParam, None),
+    "tags": (TagsParam, None),
+    "chunk_types": (TypesParam, None),
+}
+"""Arguments of a search besides its query: type and default."""
+_NOT_OF_ONE_MODE = ("mode", "explain", "tags", "chunk_types")
 
+
+def _declare_search(
+    name: str, kinds: tuple[Kind, ...], about: str, fixed: Mode | None = None
+) -> Callable[..., SearchAnswer]:
     def search(
         app: App,
         query: str = "",
-        top_k: Annotated[int, Param("Number of results", minimum=1, maximum=50)] = 10,
-        project: ProjectsParam = None,
-        path: Annotated[str | None, Param("Only below this folder", max_length=4096)] = None,
-        mode: Annotated[Mode, Param("How to search", terse=True, default="auto")] = "auto",
-        max_tokens: TokensParam = None,
-        explain: Annotated[bool, Param("Say why each result is there", listed=False)] = False,
-        cursor: Annotated[
-            str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000)
-        ] = None,
-        tags: TagsParam = None,
-        chunk_types: TypesParam = None,
+        top_k: int = 10,
+        project: str | None = None,
+        path: str | None = None,
+        mode: Mode = fixed or "auto",
+        max_tokens: int | None = None,
+        cursor: str | None = None,
         *,
+        explain: bool = False,
+        tags: Sequence[str] | None = None,
+        chunk_types: Sequence[str] | None = None,
         work: Work,
     ) -> SearchAnswer:
         folder, labels, views = read_folder(path), tuple(tags or ()), tuple(chunk_types or ())
         request = Request(
-            name, query, (kind,), top_k, mode, project, folder, tags=labels, chunk_types=views
+            name, query, kinds, top_k, mode, project, folder, tags=labels, chunk_types=views
         )
         budget = max_tokens or app.workspace.max_tokens
         return _answer(app, request, work, budget, cursor, explain=explain)
 
-    search.__name__ = name
-    search.__annotations__["query"] = Annotated[str, Param(about, max_length=100_000)]
-    return search
+    taken = {k: each for k, each in _PARAMETERS.items() if not (fixed and k in _NOT_OF_ONE_MODE)}
+    asked = (Annotated[str, Param(about, max_length=100_000)], "")
+    return declare_signature(search, name, SearchAnswer, {"query": asked, **taken})
 
 
-search_code = _declare_search("code", "The question or code concept to search for")
-search_docs = _declare_search("docs", "The question or topic to search for in documentation")
-
-
-def _declare_mode(name: str, mode: Mode, about: str) -> Callable[..., SearchAnswer]:
-    """The verb for one mode over code and docs alike."""
-
-    def search(
-        app: App,
-        query: str = "",
-        top_k: Annotated[int, Param("Number of results", minimum=1, maximum=50)] = 10,
-        project: ProjectsParam = None,
-        path: Annotated[str | None, Param("Only below this folder", max_length=4096)] = None,
-        max_tokens: TokensParam = None,
-        cursor: Annotated[
-            str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000)
-        ] = None,
-        *,
-        work: Work,
-    ) -> SearchAnswer:
-        kinds: tuple[Kind, ...] = ("code", "docs")
-        request = Request(name, query, kinds, top_k, mode, project, read_folder(path))
-        budget = max_tokens or app.workspace.max_tokens
-        return _answer(app, request, work, budget, cursor, explain=False)
-
-    search.__name__ = name
-    search.__annotations__["query"] = Annotated[str, Param(about, max_length=100_000)]
-    return search
-
-
-find_related = _declare_mode(
-    "find_related", "related", "A place such as `cart.py:120`, or a passage of code or text"
+search_code = _declare_search(
+    "search_code", ("code",), "The question or code concept to search for"
 )
-search_history = _declare_mode(
-    "search_history", "history", "What a commit did or why, in any words"
+search_docs = _declare_search(
+    "search_docs", ("docs",), "The question or topic to search for in documentation"
+)
+find_related = _declare_search(
+    "find_related", ("code", "docs"),
+    "A place such as `cart.py:120`, or a passage of code or text", "related",
+)  # fmt: skip
+search_history = _declare_search(
+    "search_history", ("code", "docs"), "What a commit did or why, in any words", "history"
 )
 
 
 def _answer(
     app: App, request: Request, work: Work, budget: int, cursor: str | None, *, explain: bool
 ) -> SearchAnswer:
-    """One page of a search as documented, cut to its budget."""
     began = time.perf_counter()
     workspace = app.workspace
     page = open_search_page(workspace, request, work, cursor)
@@ -170,7 +154,6 @@ def search_by_path(
     work: Work,
 ) -> PathAnswer:
     """Find files by a glob on their path."""
-    del work
     found = readable_project(app.workspace, project)
     with repairing_corruption(app.workspace, found):
         matches = match_paths(pattern, list_current_paths(found))
@@ -179,34 +162,19 @@ def search_by_path(
 
 def grep(
     app: App,
-    pattern: Annotated[str, Param("Regular expression as in ripgrep", min_length=1)],
-    paths: Annotated[tuple[str, ...], Param("Only below these folders or files")] = (),
-    ignore_case: Annotated[bool, Param("Letter case does not matter")] = False,
-    whole_word: Annotated[bool, Param("Only whole words")] = False,
-    fixed_string: Annotated[bool, Param("The pattern is plain text")] = False,
-    include: Annotated[tuple[str, ...], Param("Only paths matching one of these globs")] = (),
-    exclude: Annotated[tuple[str, ...], Param("No paths matching these globs")] = (),
-    language: Annotated[str | None, Param("Only files in this language")] = None,
-    before: Annotated[int, Param("Lines of context before", minimum=0, maximum=100)] = 0,
-    after: Annotated[int, Param("Lines of context after", minimum=0, maximum=100)] = 0,
-    max_count: Annotated[int | None, Param("Matching lines per file", minimum=1)] = None,
-    limit: Annotated[int, Param("Matching lines in all", minimum=1, maximum=_MOST_LINES)] = 1000,
-    project: Annotated[str | None, Param("Folder of the project")] = None,
+    pattern: str,
     *,
+    before: int = 0,
+    after: int = 0,
+    max_count: int | None = None,
+    limit: int = 1000,
+    project: str | None = None,
     work: Work,
+    **filters: Any,
 ) -> GrepAnswer:
-    """Matching lines of a project's files as they are now; needs no index."""
-    found = find_project(app.workspace, project)
-    scan = LineScan(
-        pattern,
-        ignore_case=ignore_case,
-        whole_word=whole_word,
-        fixed_string=fixed_string,
-        paths=tuple(paths),
-        include=tuple(include),
-        exclude=tuple(exclude),
-        language=language,
-    )
+    """Matching lines of a project's files as they are now; needs no index. `filters` are those
+    of `LineScan`."""
+    found, scan = find_project(app.workspace, project), LineScan(pattern, **filters)
     stream = scan_project(found, scan, work, before=before, after=after, max_count=max_count)
     matches = [line for _, line in islice(stream, limit + 1)]
     shown = matches[:limit]
@@ -289,7 +257,6 @@ def read_file_text(
     work: Work,
 ) -> Content:
     """A file of the project as it is now, under the policy of searches."""
-    del work
     return Content(read_current_text(app.workspace, project, path, lines))
 
 
@@ -302,7 +269,6 @@ def read_chunks(
     work: Work,
 ) -> ChunksAnswer:
     """The chunks of an indexed file, in order."""
-    del work
     chunks, stale = list_chunks(app.workspace, project, path, line)
     answer: ChunksAnswer = {"path": path, "chunks": []}
     for chunk in chunks:

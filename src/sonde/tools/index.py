@@ -101,15 +101,14 @@ def delete_index(
 
 def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> rfc.StatusAnswer:
     """How large, fresh and complete the index is, and what was left out."""
-    del work
     found = indexed_project(app.workspace, project)
-    return rfc.show_index_status(index.describe_index(app.workspace, found))
+    answer: rfc.StatusAnswer = index.describe_index(app.workspace, found)  # type: ignore[assignment]
+    return answer
 
 
 def list_projects(app: App, *, work: Work) -> rfc.ProjectsAnswer:
     """Every project on this machine that has an index."""
-    del work
-    rows = [rfc.show_summary(summary) for summary in index.list_summaries(app.workspace)]
+    rows = list(index.list_summaries(app.workspace))
     return {"projects": rows, "totalProjects": len(rows)}
 
 
@@ -182,7 +181,6 @@ def read_progress(app: App, job_id: JobParam, *, work: Work) -> shell.ProgressAn
 
 def stop_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     """Ask a job to stop."""
-    del work
     record = find_job(app.workspace, job_id, to_stop=True)
     if not app.workspace.jobs.stop(record.id):
         raise InvalidRequest("the job has ended", user_message="This job is not running.")

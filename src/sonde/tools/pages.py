@@ -138,7 +138,6 @@ regex_search = _declare_search("regex", _SCANNED)
 def _answer(
     app: App, request: PageRequest, view: PageView, cursor: str | None, work: Work
 ) -> PageAnswer:
-    """One page as documented, cut to its size and budget."""
     began = time.perf_counter()
     workspace = app.workspace
     page = open_match_page(workspace, request, view, work, cursor)
@@ -171,7 +170,6 @@ def _answer(
 def _show_page(
     page: MatchPage, rows: list[Json], next_cursor: str | None, took_ms: int
 ) -> PageAnswer:
-    """The page with those of its matches that fit."""
     ranking, end, total = page.ranking, page.offset + len(rows), len(page.results.hits)
     request, stats = ranking.request, ranking.stats
     trust = {"freshness": ranking.freshness, "note": ranking.note}

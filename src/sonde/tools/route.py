@@ -127,8 +127,7 @@ def _read_text(argument: Argument, values: Sequence[str]) -> Any:
     if len(values) > 1:
         raise InvalidRequest(
             f"{argument.name} is given {len(values)} times",
-            user_message="`{name}` is given more than once.",
-            name=argument.name,
+            user_message=f"`{argument.name}` is given more than once.",
         )
     return _read_one(argument.kind, values[0])
 

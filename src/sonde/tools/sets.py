@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
@@ -24,6 +25,7 @@ Op = Literal[
 ]  # fmt: skip
 _DOCUMENTED: tuple[Op, ...] = ("create", "list", "get", "delete", "add", "remove")
 """Operations that the document also writes as tools of their own."""
+_NOT_FIXED = ("app", "op", "other", "work", "return")
 _MAX_NODES = 1_000  # in one call; query_run fills larger sets
 
 T = TypeVar("T")
@@ -83,24 +85,28 @@ def resource_set_ops(
 
 def _require(value: T | None, name: str, op: str) -> T:
     if not value:
-        raise InvalidRequest(
-            f"{op} needs `{name}`", user_message="{op} needs `{name}`.", op=op, name=name
-        )
+        raise InvalidRequest(f"{op} needs `{name}`", user_message=f"{op} needs `{name}`.")
     return value
+
+
+def _declare_verb(
+    name: str, op: Op | None, /, **parameters: tuple[Any, Any]
+) -> Callable[..., selections.SetAnswer]:
+    """The verb of an operation; without one, the call names it in `op`."""
+
+    def verb(
+        app: App, selection_id: str | None = None, *, work: Work, **options: Any
+    ) -> selections.SetAnswer:
+        return resource_set_ops(app, op or options.pop("op"), selection_id, **options, work=work)
+
+    return declare_signature(verb, name, selections.SetAnswer, parameters)
 
 
 def _fix_op(op: Op) -> Callable[..., selections.SetAnswer]:
     """The verb of one operation under the document's own name, such as `resource-set-create`."""
-
-    def verb(app: App, *, work: Work, **options: Any) -> selections.SetAnswer:
-        return resource_set_ops(app, op, **options, work=work)
-
-    parameters = {
-        name: (hint, None)
-        for name, hint in get_type_hints(resource_set_ops, include_extras=True).items()
-        if name not in ("app", "op", "other", "work", "return")
-    }
-    return declare_signature(verb, f"resource_set_{op}", selections.SetAnswer, parameters)
+    hints = get_type_hints(resource_set_ops, include_extras=True)
+    taken = {name: (hint, None) for name, hint in hints.items() if name not in _NOT_FIXED}
+    return _declare_verb(f"resource_set_{op}", op, **taken)
 
 
 def read_sets(
@@ -124,11 +130,6 @@ def make_set(
     return selections.show_set_detail(sets.describe_set(app.disk, made), work.caller)
 
 
-def read_set(app: App, selection_id: SetParam, *, work: Work) -> selections.SetAnswer:
-    """A resource set with a sample of its entries."""
-    return resource_set_ops(app, "get", selection_id, work=work)
-
-
 def change_entries(
     app: App,
     selection_id: SetParam,
@@ -144,35 +145,22 @@ def change_entries(
     return selections.show_set_detail(sets.describe_set(app.disk, changed), work.caller)
 
 
-def add_entries(
-    app: App,
-    selection_id: SetParam,
-    node_ids: Annotated[tuple[str, ...], Param("nodeIds", min_length=1, max_length=_MAX_NODES)],
-    *,
-    work: Work,
-) -> selections.SetAnswer:
-    """Add nodes to a set."""
-    return resource_set_ops(app, "add", selection_id, node_ids, work=work)
-
-
-def combine_with(
-    app: App,
-    selection_id: SetParam,
-    op: Annotated[Combination, Param("What the new set holds of the two")],
-    other: Annotated[str, Param("selectionId to combine with", min_length=1, max_length=64)],
-    name: Annotated[str, Param("Of the new set", max_length=200)] = "",
-    *,
-    work: Work,
-) -> selections.SetAnswer:
-    """A new set that combines two; those stay as they are."""
-    return resource_set_ops(app, op, selection_id, name=name, other=other, work=work)
-
-
-def remove_set(
-    app: App, selection_id: SetParam, confirm: ConfirmParam = None, *, work: Work
-) -> selections.SetAnswer:
-    """Delete a resource set."""
-    return resource_set_ops(app, "delete", selection_id, confirm=confirm, work=work)
+_SETS = {"selection_id": (SetParam, inspect.Parameter.empty)}
+read_set = _declare_verb("read_set", "get", **_SETS)
+remove_set = _declare_verb("remove_set", "delete", **_SETS, confirm=(ConfirmParam, None))
+add_entries = _declare_verb(
+    "add_entries", "add", **_SETS,
+    node_ids=(Annotated[tuple[str, ...], Param("nodeIds", min_length=1, max_length=_MAX_NODES)],
+              inspect.Parameter.empty),
+)  # fmt: skip
+combine_with = _declare_verb(
+    "combine_with", None, **_SETS,
+    op=(Annotated[Combination, Param("What the new set holds of the two")],
+        inspect.Parameter.empty),
+    other=(Annotated[str, Param("selectionId to combine with", min_length=1, max_length=64)],
+           inspect.Parameter.empty),
+    name=(Annotated[str, Param("Of the new set", max_length=200)], ""),
+)  # fmt: skip
 
 
 def read_entries(

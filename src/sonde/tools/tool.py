@@ -202,7 +202,7 @@ def fold_tool_name(name: str) -> str:
 def _read_hints(call: Callable[..., Any]) -> Json:
     # Without the supplied parameters: a module need not import their types at run time.
     wanted = {name: hint for name, hint in call.__annotations__.items() if name not in SUPPLIED}
-    namespace = getattr(call, "__globals__", {})
+    namespace = getattr(inspect.unwrap(call), "__globals__", {})
     holder = types.SimpleNamespace(__annotations__=wanted)
     return typing.get_type_hints(holder, globalns=namespace, include_extras=True)
 

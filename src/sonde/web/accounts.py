@@ -28,27 +28,8 @@ MIN_TOKEN_CHARS = 16
 """Keeps out tokens that could be guessed."""
 
 
-class Tokens:
-    """Known tokens; only their digests are kept."""
-
-    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
-        self._users = {_digest(token): user for user, token in pairs}
-
-    def __bool__(self) -> bool:
-        return bool(self._users)
-
-    def find_user(self, token: str) -> str | None:
-        """The user of a token; the time it takes reveals nothing about other tokens."""
-        return self._users.get(_digest(token))
-
-    def identify(self, token: str) -> Person | None:
-        """The user of a token, with the groups that a provider says."""
-        user = self.find_user(token)
-        return Person(user) if user is not None else None
-
-
-def load_tokens(token: str | None, path: Path | None) -> Tokens:
-    """The given token and those of a file: `TOKEN` or `USER TOKEN` on each line."""
+def load_tokens(token: str | None, path: Path | None) -> list[tuple[str, str]]:
+    """User and token: the one given, and those of a file, `TOKEN` or `USER TOKEN` on each line."""
     pairs = [(LOCAL, token)] if token else []
     if path is not None:
         try:
@@ -68,7 +49,7 @@ def load_tokens(token: str | None, path: Path | None) -> Tokens:
             raise _refuse(f"A token must have at least {MIN_TOKEN_CHARS} characters.")
         if not USER_NAME.fullmatch(user):
             raise _refuse(f"'{user}' cannot be a user: use a-z, 0-9, dot, dash, underscore.")
-    return Tokens(pairs)
+    return pairs
 
 
 def _digest(token: str) -> bytes:
@@ -76,12 +57,8 @@ def _digest(token: str) -> bytes:
 
 
 def _refuse(problem: str) -> InvalidRequest:
-    return InvalidRequest(
-        problem,
-        user_message="{problem}",
-        next_action="Make one with `openssl rand -hex 24` and pass it by --token-file.",
-        problem=problem,
-    )
+    advice = "Make one with `openssl rand -hex 24` and pass it by --token-file."
+    return InvalidRequest(problem, user_message=problem, next_action=advice)
 
 
 CODE_TTL_S = 600
@@ -135,9 +112,9 @@ class BrowserSessions:
         with self._lock:
             self._tokens.pop(name, None)
 
-    def redeem(self, code: str, tokens: Tokens) -> str:
+    def redeem(self, code: str, tokens: Keyring) -> str:
         """The name of a session that a code opens; empty if it was used or is not valid."""
-        if not isinstance(tokens, Keyring) or not tokens.signing_key:
+        if not tokens.signing_key:
             return ""
         try:
             expires, nonce = unseal(code, _SIGN_IN, tokens.signing_key)
@@ -169,56 +146,64 @@ class Issuer:
     audience: str
 
 
-class Keyring(Tokens):
-    """Looks a token up in all sources; a changed file takes effect at once."""
+class Keyring:
+    """Looks a token up in all sources: those given, of which only digests are kept, keys of users,
+    signed tokens, a provider. A changed file takes effect at once."""
 
     def __init__(
         self,
-        tokens: Tokens,
-        users: Users,
+        tokens: Iterable[tuple[str, str]] = (),
+        users: Users | None = None,
         issuer: Issuer | None = None,
         signing_key: bytes | None = None,
         provider: Provider | None = None,
     ) -> None:
-        super().__init__()
         self.provider = provider
         """By which people sign in, besides keys."""
         self.signing_key = signing_key
         """Of the installation, whose own key is then valid too; None where others can connect."""
-        self._tokens = tokens
-        self._keys = users
+        self._given = {_digest(token): user for user, token in tokens}
+        self._users = users
         self._issuer = issuer
         self._set: tuple[float, PyJWKSet] | None = None
         if issuer:
             self._load(issuer)  # an unreadable key set is an error at start-up
 
     def __bool__(self) -> bool:
-        return bool(self._tokens or self._issuer or self._keys or self.provider)
+        return bool(self._given or self._issuer or self._users or self.provider)
 
     def find_user(self, token: str) -> str | None:
-        """The user of a token, or None."""
-        if self.signing_key and hmac.compare_digest(_digest(token), _digest(self.own_key)):
+        """The user of a token, or None; the time it takes reveals nothing about other tokens."""
+        own = self.own_key
+        if own and hmac.compare_digest(_digest(token), _digest(own)):
             return LOCAL
-        user = self._tokens.find_user(token) or self._keys.find_user(token)
+        user = self._given.get(_digest(token))
+        if user is None and self._users is not None:
+            user = self._users.find_user(token)
         if user is None and self._issuer and token.count(".") == 2:
             user = self._read_signed(self._issuer, token)
         return user
 
     def identify(self, token: str) -> Person | None:
         """The user of a token of any source, with the groups that the provider says."""
-        found = super().identify(token)
+        user = self.find_user(token)
+        found = Person(user) if user is not None else None
         if found is None and self.provider:
             is_session = token.startswith(SESSION_PREFIX)
             read = self.provider.read_session if is_session else self.provider.read_token
             found = read(token) if token.count(".") == 2 else None
-        if found and found.since and self._keys.is_shut_out(found.user, found.since * 1000):
-            return None
-        return found
+        is_out = found and found.since and self._is_shut_out(found.user, found.since)
+        return None if is_out else found
+
+    def _is_shut_out(self, user: str, since_s: int) -> bool:
+        return self._users is not None and self._users.is_shut_out(user, since_s * 1000)
 
     @property
     def own_key(self) -> str:
         """The key of the installation itself; empty where it is not valid."""
-        return self._keys.make_own_key(self.signing_key) if self.signing_key else ""
+        if not self.signing_key or self._users is None:
+            return ""
+        return self._users.make_own_key(self.signing_key)
 
     def _read_signed(self, issuer: Issuer, token: str) -> str | None:
         import jwt
@@ -242,7 +227,7 @@ class Keyring(Tokens):
         user = claims["sub"]
         if not isinstance(user, str) or not USER_NAME.fullmatch(user):
             return None
-        return None if self._keys.is_shut_out(user, int(claims["iat"]) * 1000) else user
+        return None if self._is_shut_out(user, int(claims["iat"])) else user
 
     def _find_key(self, issuer: Issuer, kid: str | None) -> Any:
         keys = self._load(issuer).keys

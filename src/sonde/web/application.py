@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import threading
@@ -9,10 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
+import h11
 import uvicorn
 from mcp.server import Server
 from starlette.applications import Starlette
@@ -22,6 +24,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, WebSocketRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sonde.errors import InvalidRequest, NoSuchAddress
 from sonde.indexing.sources import MirrorsState
@@ -32,10 +35,9 @@ from sonde.mcp.server import begin_soon, build_server
 from sonde.runtime.processes import trim_heap
 from sonde.types import LOCAL
 from sonde.version import __version__
-from sonde.web.guard import MAX_BODY_BYTES, Access, Guard
+from sonde.web.guard import MAX_BODY_BYTES, UPLOADS, Access, Guard
 from sonde.web.metrics import Meter, Metrics
 from sonde.web.pages.html import refuse_request
-from sonde.web.patience import PatientProtocol, TimeLimits
 from sonde.web.rest import RouteEndpoint, StreamRoute, describe_routes
 
 TRIM_INTERVAL_S = 5.0
@@ -49,6 +51,8 @@ RESPONSE_GRACE_S = 5
 answered instead of cut off."""
 MAX_HEAD_BYTES = 256 * 1024
 """Of a request's line and headers: fits a path and a cursor with every character quoted."""
+
+_REFUSAL = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 @dataclass(frozen=True)
@@ -219,10 +223,62 @@ def check_access(access: Access) -> None:
     if not access.is_loopback and not access.tokens:
         raise InvalidRequest(
             f"{access.host} is not loopback and there is no token",
-            user_message="Listening at {host} lets others in, so a token is required.",
+            user_message=f"Listening at {access.host} lets others in, so a token is required.",
             next_action="Pass --token-file FILE (or SONDE_TOKEN_FILE), or leave --host out.",
-            host=access.host,
         )
+
+
+class TimeLimits(NamedTuple):
+    """Seconds for the head of a request, and for its body: 4 MiB at 0.6 Mbit/s, and an upload of
+    257 MiB at 3.6 Mbit/s."""
+
+    head_s: float = 10.0
+    body_s: float = 60.0
+    upload_s: float = 600.0
+
+
+class PatientProtocol(H11Protocol):
+    """One connection, which is closed when its client takes too long to send a request.
+
+    uvicorn limits only the time between requests: a thousand half-sent ones would hold a thousand
+    connections for ever.
+    """
+
+    def __init__(self, *args: Any, limits: TimeLimits, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._limits = {h11.IDLE: limits.head_s, h11.SEND_BODY: limits.body_s}
+        self._upload_s = limits.upload_s
+        self._awaited: object = None  # the state of the client whose end is awaited
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._await(h11.IDLE)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; more of the same part of a request does not prolong its time."""
+        super().data_received(data)
+        self._await(self.conn.their_state)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._await(None)
+        super().connection_lost(exc)
+
+    def _await(self, state: object) -> None:
+        if state is not self._awaited and self._timer is not None:
+            self._timer.cancel()
+        if state is not self._awaited and state in self._limits:
+            uploads = state is h11.SEND_BODY and self.scope["path"] in UPLOADS
+            wait_s = self._upload_s if uploads else self._limits[state]
+            self._timer = self.loop.call_later(wait_s, self._expire)
+        self._awaited = state
+
+    def _expire(self) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.write(_REFUSAL)
+        self.transport.close()
 
 
 def serve_http(

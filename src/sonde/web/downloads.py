@@ -19,8 +19,8 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from sonde.app import App
-from sonde.disk.scope import find_node
-from sonde.errors import HandleUnknown, NodeMissing
+from sonde.disk.scope import find_node, place_node
+from sonde.errors import NodeMissing
 from sonde.mcp.calls import SCOPE_CALLER, dump_answer
 from sonde.policy.read import ShownFile, open_shown
 from sonde.runtime.work import Work
@@ -76,15 +76,13 @@ def _open_download(parts: Parts, request: Request) -> Response:
     caller = request.scope[SCOPE_CALLER]
     app = _app_of(parts, caller)
     handle = request.path_params["nodeId"]
-    index, node = find_node(app.disk, caller, handle)
-    if index.id != request.path_params["indexId"]:
-        raise HandleUnknown(f"node {handle!r} is in another index", what="node", handle=handle)
-    names = [step.name for step in app.disk.tree(index.id).trail(node.id)[1:]]
-    if not names:
+    index, node = find_node(app.disk, caller, handle, request.path_params["indexId"])
+    place = place_node(app.disk, index, node)
+    if not place.names:
         raise NodeMissing("a folder has no contents", what="file", path=handle)
-    file = open_shown(Path(index.root), "/".join(names))
+    file = open_shown(Path(index.root), place.inner_path)
     etag = f'"{file.mtime_ns:x}-{file.size:x}"'
-    name = quote(names[-1].encode("utf-8", "surrogateescape"), safe="")
+    name = quote(node.name.encode("utf-8", "surrogateescape"), safe="")
     headers = {
         "etag": etag,
         "accept-ranges": "bytes",
@@ -105,7 +103,7 @@ def _open_download(parts: Parts, request: Request) -> Response:
     if is_part:
         headers["content-range"] = f"bytes {start}-{end - 1}/{file.size}"
     headers["content-length"] = str(end - start)
-    mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
+    mime = mimetypes.guess_type(node.name)[0] or "application/octet-stream"
     try:
         body = (b"",) if request.method == "HEAD" else _take_parts(file.read(start, end))
     except BaseException:

@@ -27,13 +27,15 @@ from sonde.knowledge.retrieval import check_preferences
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.listing import Buckets
 from sonde.types import LOCAL, Caller
-from sonde.web.accounts import BrowserSessions, Tokens
+from sonde.web.accounts import BrowserSessions, Keyring
 from sonde.web.oidc import Person
 from sonde.web.pages.html import is_person, refuse_request
-from sonde.web.patience import MAX_UPLOAD_BYTES, UPLOADS
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Limit of a request's body and of a WebSocket message; far more than any call needs."""
+UPLOADS = ("/knowledge/files", "/api/knowledge/files")
+"""Where files are sent to: the body is larger there, and is not held in memory."""
+MAX_UPLOAD_BYTES = 257 << 20  # 256 MiB, the largest file that is imported, and what is around it
 BODY_TIMEOUT_S = 30.0
 """Time for a body to arrive; bounds what a client that sends slowly can hold open."""
 WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST = 0.5, 10
@@ -42,17 +44,10 @@ LOGIN = "/login"
 LOGOUT = "/logout"
 PROVIDER_PATHS = (f"{LOGIN}/provider", f"{LOGIN}/back")
 """Where a browser leaves for the provider that signs people in, and comes back."""
-OPEN_PATHS = frozenset(
-    {
-        "/healthz",
-        "/readyz",
-        LOGIN,
-        *PROVIDER_PATHS,
-        "/static/tokens.css",
-        "/static/page.css",
-        "/static/icon.svg",
-    }
-)
+OPEN_PATHS = frozenset({
+    "/healthz", "/readyz", LOGIN, *PROVIDER_PATHS,
+    "/static/tokens.css", "/static/page.css", "/static/icon.svg",
+})  # fmt: skip
 """Served without a token: they hold no data of any user."""
 
 _ANONYMOUS = "anonymous"
@@ -72,7 +67,7 @@ class Access:
 
     host: str = "127.0.0.1"
     port: int = 0
-    tokens: Tokens | None = None
+    tokens: Keyring | None = None
     """Who is let in; None lets everyone in, for an application that has a guard of its own."""
     browsers: BrowserSessions = field(default_factory=BrowserSessions)
     public_url: str = ""
@@ -83,7 +78,7 @@ class Access:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        return self.host == "localhost" or _is_loopback(self.host)
+        return self.host == "localhost" or _is_address(self.host, loopback=True)
 
 
 class Guard:
@@ -184,7 +179,7 @@ class Guard:
         if name in self._names:
             return True
         # Any name can resolve to us (DNS rebinding); an address in the Host header is safe.
-        return _is_loopback(name) or (not self._access.is_loopback and _is_address(name))
+        return _is_address(name, loopback=self._access.is_loopback)
 
     def _check_origin(self, headers: Headers, host: str, scope: Scope) -> None:
         origin = headers.get("origin")
@@ -251,7 +246,6 @@ def _read_config(scope: Scope) -> Mapping[str, Any]:
 
 
 def _read_token(headers: Headers) -> str:
-    """The token of the Authorization header."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() == "bearer" else ""
 
@@ -273,11 +267,15 @@ def read_cookie(headers: Headers, host: str) -> str:
     return str(getattr(morsel, "value", ""))
 
 
+def _check_length(headers: Headers, most: int) -> None:
+    declared = headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared) > most:
+        raise errors.BodyTooLarge(f"Content-Length: {declared[:40]}", most=most)
+
+
 async def _read_body(headers: Headers, receive: Receive) -> Receive:
     """Read the whole body or refuse it. Returns a `receive` that replays it."""
-    declared = headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > MAX_BODY_BYTES:
-        raise errors.BodyTooLarge(f"Content-Length: {declared[:40]}", most=MAX_BODY_BYTES)
+    _check_length(headers, MAX_BODY_BYTES)
     messages: deque[Message] = deque()
     size = 0
     with anyio.move_on_after(BODY_TIMEOUT_S):
@@ -301,9 +299,7 @@ async def _read_body(headers: Headers, receive: Receive) -> Receive:
 
 def _limit_body(headers: Headers, receive: Receive) -> Receive:
     """A `receive` that refuses a body which is larger than an upload may be."""
-    declared = headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > MAX_UPLOAD_BYTES:
-        raise errors.BodyTooLarge(f"Content-Length: {declared[:40]}", most=MAX_UPLOAD_BYTES)
+    _check_length(headers, MAX_UPLOAD_BYTES)
     size = 0
 
     async def count() -> Message:
@@ -347,13 +343,8 @@ def _name_of(host: str) -> str:
     return (split.hostname or "").removesuffix(".") if plain else ""
 
 
-def _is_address(name: str) -> bool:
+def _is_address(name: str, *, loopback: bool = False) -> bool:
     try:
-        ip_address(name)
+        return ip_address(name).is_loopback or not loopback
     except ValueError:
         return False
-    return True
-
-
-def _is_loopback(name: str) -> bool:
-    return _is_address(name) and ip_address(name).is_loopback

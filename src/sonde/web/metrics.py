@@ -14,9 +14,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sonde.errors import InvalidRequest
 from sonde.indexing.sources import identify_files
 from sonde.mcp.calls import Call
-from sonde.stores.files import translate_os_errors
 from sonde.text.formats import show_time
 from sonde.types import Caller
 from sonde.version import __version__
@@ -134,8 +134,16 @@ class AuditLog:
 
     def __init__(self, path: Path) -> None:
         self._path, self._guard = path, threading.Lock()
-        with translate_os_errors(path):
+        try:
             self._file = self._open()
+        except OSError as error:
+            raise InvalidRequest(
+                str(error),
+                user_message="The audit log '{path}' cannot be written: {reason}.",
+                next_action="Name a file in a folder that you can write to: --audit-log FILE.",
+                path=path,
+                reason=error.strerror,
+            ) from error
 
     def _open(self) -> int:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -32,49 +32,10 @@ from sonde.tools.route import Content, Route
 from sonde.types import Json
 from sonde.version import __version__
 
-STATUSES: Mapping[int, tuple[type[errors.SondeError], ...]] = {
-    400: (errors.InvalidPattern, errors.InvalidRequest),
-    401: (errors.TokenRequired,),
-    403: (
-        errors.FileNotAdmitted,
-        errors.ForeignOrigin,
-        errors.OutsideRoots,
-        errors.PermissionDenied,
-        errors.SymlinkNotAllowed,
-    ),
-    404: (
-        errors.DocsIndexNotFound,
-        errors.EntryMissing,
-        errors.FileMissing,
-        errors.HandleUnknown,
-        errors.IndexNotFound,
-        errors.NodeMissing,
-        errors.NoSuchAddress,
-        errors.NotScanned,
-        errors.ProjectNotDetected,
-    ),
-    409: (errors.IndexBusy,),
-    413: (errors.BodyTooLarge,),
-    421: (errors.UnknownHost,),
-    428: (errors.ConfirmationRequired, errors.FileLimitWarning),
-    429: (errors.TooManyRequests,),
-    499: (errors.Cancelled,),
-    501: (errors.MissingExtra,),
-    507: (errors.DiskFull,),
-}
-"""A class that is not listed has the status of its nearest base, else 500."""
-
 EVENTS = "text/event-stream"
 OF_EVERY_REQUEST = ("config", SESSION_NAME)
 """Arguments of any address: preferences, which the guard reads, and the name of a session."""
 _log = logging.getLogger("sonde.web")
-
-
-def find_status(kind: type[errors.SondeError]) -> int:
-    """The HTTP status of a class of errors."""
-    return next(
-        (s for above in kind.__mro__ for s, kinds in STATUSES.items() if above in kinds), 500
-    )
 
 
 def shape_error(error: Exception) -> JSONResponse:
@@ -83,15 +44,14 @@ def shape_error(error: Exception) -> JSONResponse:
         # Details of a defect stay in the log: they may quote what was being read.
         _log.error("a route failed unexpectedly", exc_info=error)
         error = errors.SondeError(f"unexpected {type(error).__name__}; see the log")
-    status = find_status(type(error))
-    if status == 500:
+    if error.status == 500:
         _log.error("%s", error.developer_message)
     headers = {"cache-control": "no-store"}
     if isinstance(error, errors.TokenRequired):
         headers["www-authenticate"] = "Bearer"
     if isinstance(error, errors.TooManyRequests):
         headers["retry-after"] = str(error.facts["seconds"])
-    return JSONResponse(error.as_dict(), status, headers)
+    return JSONResponse(error.as_dict(), error.status, headers)
 
 
 class RouteEndpoint:
@@ -146,7 +106,6 @@ class RouteEndpoint:
 
     def refuse(self, error: Exception, request: Request) -> Response:
         """The response for an exception."""
-        del request
         return shape_error(error)
 
     async def _run(self, arguments: Json, scope: Scope, receive: Receive) -> Any:

@@ -20,8 +20,8 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES
 from sonde.tools.shapes.shell import show_job
 from sonde.web.application import Parts
+from sonde.web.guard import UPLOADS
 from sonde.web.pages.html import lead_to, refuse_request
-from sonde.web.patience import UPLOADS
 from sonde.web.rest import DescribedRoute
 
 _FIELDS = 10  # besides files; a form has four

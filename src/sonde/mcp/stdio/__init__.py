@@ -20,7 +20,7 @@ from sonde.mcp.stdio.early import Front, Inbox, Wire, claim_wire
 if TYPE_CHECKING:
     from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
-    from sonde.mcp.manifest import Manifest
+    from sonde.mcp.manifest import Lists
 
 
 PARENT_POLL_S = 1.0
@@ -35,7 +35,7 @@ def serve_stdio(
     open_app: Callable[[], Closable],
     make_listing: Callable[[], Listing],
     begin: Callable[[Closable], None] | None = None,
-    early: Manifest | None = None,
+    early: Lists | None = None,
 ) -> None:
     """Serve until stdin closes or the parent dies; `open_app` runs when a tool is first called.
 
@@ -63,13 +63,11 @@ class Client:
     """One client on a pipe or socket; its opening requests are answered from construction on."""
 
     def __init__(
-        self, wire: Wire, make_listing: Callable[[], Listing], early: Manifest | None = None
+        self, wire: Wire, make_listing: Callable[[], Listing], early: Lists | None = None
     ) -> None:
         self._wire, self._make_listing = wire, make_listing
         self._made = None if early else make_listing()
-        shown = early or self._made
-        assert shown is not None
-        self.inbox = Inbox(Front(shown), wire)
+        self.inbox = Inbox(Front(self._made.lists if self._made else early or {}), wire)
         self.ending = threading.Event()
         threading.Thread(target=self.inbox.fill, name="sonde-stdin", daemon=True).start()
 

@@ -14,14 +14,11 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, LISTS, Manifest, answer_list
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, Lists
 from sonde.types import Json
 from sonde.version import __version__
-
-if TYPE_CHECKING:
-    from sonde.mcp.listing import Listing
 
 HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
@@ -38,8 +35,8 @@ _CAPABILITIES: Json = {
 class Front:
     """Early answers, and how far the client's handshake got."""
 
-    def __init__(self, listing: Listing | Manifest) -> None:
-        self._listing = listing
+    def __init__(self, lists: Lists) -> None:
+        self._lists = lists
         self._greeted = False
         self._info = {"name": "sonde", "title": "sonde", "version": __version__}
 
@@ -89,9 +86,7 @@ class Front:
         return None
 
     def _list(self, method: str, params: Json) -> Json | None:
-        if "cursor" in params or method not in LISTS:
-            return None
-        return answer_list(self._listing, method)
+        return None if "cursor" in params else self._lists.get(method)
 
     def _answer_modern(self, method: str, params: Json) -> Json | None:
         result = self._list(method, params)

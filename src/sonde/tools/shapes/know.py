@@ -246,6 +246,7 @@ def show_content(found: EntryContent | FileExcerpt, caller: Caller) -> GetAnswer
             meta["snippet"] = None  # once is enough
         facts = found.entry.facts
         meta |= {name: facts[name] for name in ("author", LEFT_OUT) if facts.get(name)}
+        meta |= {"url": found.entry.url} if found.entry.url else {}
         chunks: list[Json] = []
         for chunk in found.chunks:
             place = {"chunk_index": chunk.index, "start": chunk.start, "end": chunk.end}

@@ -282,9 +282,6 @@ def show_disk_report(report: DiskReport, caller: Caller) -> shell.Answer:
         base = report.since_scan
         extra["sinceScan"] = base.id if base else None
         extra["since"] = shell.show_epoch(base.started_ms) if base else None
-        if base is None:
-            nothing: Json = {"rows": [], "nextPageUrl": None}
-            return {"report": report.kind, "indexId": index, **nothing, **extra}
     if report.complete is not None:
         extra["complete"] = report.complete
     if report.comparison:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from sonde.projects.freshness import IndexStatus, ProjectSummary
 from sonde.projects.project import Project
 from sonde.searching.lines.grep import LineRow
-from sonde.text.formats import format_bytes, format_seconds
+from sonde.text.formats import format_seconds
 from sonde.types import HitRow, IndexReport, Json
 
 
@@ -60,10 +59,6 @@ class IndexAnswer(TypedDict):
     duration: str
     message: NotRequired[str]
     skipped: NotRequired[dict[str, int]]
-
-
-MOST_SKIPPED = 100
-"""Files left out that a status names, about 2,500 tokens; metadata.json names up to 1,000."""
 
 
 class FileAnswer(TypedDict):
@@ -121,55 +116,3 @@ def show_report(project: Project, report: IndexReport) -> IndexAnswer:
         reasons = (f"{count} {why.replace('_', ' ')}" for why, count in report.skipped.items())
         answer["message"] = f"No file was indexed. Left out: {', '.join(reasons) or 'nothing'}."
     return answer
-
-
-def show_index_status(status: IndexStatus) -> StatusAnswer:
-    """The status of an index; details that do not apply are left out."""
-    progress: Json = {}
-    if status.progress:
-        progress = {"stage": status.progress.stage, "done": status.progress.done}
-        if status.progress.total:
-            progress["total"] = status.progress.total
-    extras: Json = {
-        "otherModel": status.model_note,
-        "deepVectorsWait": status.paused,
-        "withoutGrammar": dict(status.plain_languages),
-        "integrity": status.checks,
-        "progress": progress,
-        "freshness": status.freshness,
-        "lastError": status.last_error,
-        "skipped": dict(status.skipped),
-        "skippedExamples": list(status.skipped_examples[:MOST_SKIPPED]) if status.skipped else None,
-        "config": status.config_file if any("next" in x for x in status.skipped_examples) else None,
-        "warnings": list(status.warnings) or None,
-    }
-    return {
-        "status": status.state,
-        "projectPath": status.root,
-        "totalFiles": status.code.files + status.docs.files,
-        "totalChunks": status.code.chunks + status.docs.chunks,
-        "lastUpdated": status.last_updated,
-        "storageSize": format_bytes(status.size, "compact"),
-        "watcherActive": status.is_watched,
-        "details": {
-            "store": status.store,
-            "docs": {"totalDocs": status.docs.files, "totalDocChunks": status.docs.chunks},
-            "vectors": {
-                model: f"{have}/{total}" for model, (have, total) in status.coverage.items()
-            },
-            **{name: fact for name, fact in extras.items() if fact not in ("", None, {})},
-            "following": status.following,
-        },
-    }
-
-
-def show_summary(summary: ProjectSummary) -> Json:
-    """One row of list_projects."""
-    return {
-        "projectPath": summary.root,
-        "status": summary.state,
-        "totalFiles": summary.files,
-        "totalChunks": summary.chunks,
-        "lastUpdated": summary.last_updated,
-        "storageSize": format_bytes(summary.size, "compact"),
-    }

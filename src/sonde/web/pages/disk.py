@@ -17,10 +17,10 @@ from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk import base
 from sonde.text.formats import count_of
-from sonde.tools.disk import IndexParam, delete_scan, start_index
+from sonde.tools.disk import IndexParam, start_index
 from sonde.tools.index import read_job
 from sonde.tools.route import Content
-from sonde.tools.schema import ConfirmParam, CursorParam, Param
+from sonde.tools.schema import CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
 from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.types import Json
@@ -35,6 +35,7 @@ from sonde.web.pages.nodes import (
     show_name_field,
     show_tick,
 )
+from sonde.web.pages.projects import show_jobs
 
 _ROWS = 100  # a few screens of names
 _REPORT_ROWS = 50  # a chart that can still be compared by eye
@@ -52,38 +53,18 @@ def start_scan_form(
     return lead_to(f"/disk/{start_index(app, root.strip(), work=work)['indexId']}")
 
 
-def forget_scan(
-    app: App, index_id: IndexParam, confirm: ConfirmParam = None, *, work: Work
-) -> RedirectResponse:
-    """Delete a scan, once confirmed; the files stay."""
-    delete_scan(app, index_id, confirm, work=work)
-    return lead_to("/disk")
-
-
 def show_disk(app: App, *, work: Work) -> Content:
     """Every scanned folder."""
     cards = [_show_card(state) for state in list_index_states(app.disk, work.caller)]
-    form = tag(
-        "form",
-        tag("label", "Folder to scan", for_="root", class_="hidden"),
-        tag("input", name="root", id="root", required=True, placeholder="~/Downloads",
-            class_="field", autocapitalize="none", spellcheck="false"),
-        tag("button", "Scan"),
-        method="post", action="/disk", class_="inline",
-    )  # fmt: skip
     nothing = html.show_note(
         "No folder is scanned yet",
         tag("p", "A scan reads names, sizes and times, and opens no file. Then you see what takes "
             "the space, what is old, and what is there twice."),
     )  # fmt: skip
+    form = html.show_folder_form("/disk", "root", "Scan", "~/Downloads")
     heading = tag("div", tag("h1", "Disk"), form, class_="head split")
-    return frame(
-        "Disk",
-        "/disk",
-        heading,
-        tag("ul", cards, class_="cards") if cards else nothing,
-        kind="disk",
-    )
+    listed = tag("ul", cards, class_="cards") if cards else nothing
+    return frame("Disk", "/disk", heading, listed, kind="disk")
 
 
 def _show_card(state: IndexState) -> Markup:
@@ -138,7 +119,7 @@ def show_folder(
                 "div", html.show_button("/disk", "Scan again", root=show_path(index.root)),
                 html.show_button(f"{address}/forget", "Forget"), class_="below"),
             class_="head split"),
-        html.show_jobs([job], reload=True) if job else None,
+        show_jobs([job], reload=True) if job else None,
         tag("nav", tabs,
             tag("a", "find…", href=link_to("/queries", index=index_id), title="by a filter"),
             class_="tabs", aria_label="Reports"),
@@ -158,7 +139,6 @@ def show_folder(
 
 
 def _show_summary(state: IndexState, scans: Sequence[base.Scan], job: Json | None) -> Markup:
-    """How much was found, and when."""
     root = state.root
     facts: list[str | Markup] = [html.show_place(show_path(state.index.root))]
     if root:
@@ -174,7 +154,6 @@ def _show_summary(state: IndexState, scans: Sequence[base.Scan], job: Json | Non
 
 
 def _show_keep_form(app: App, index: str, work: Work) -> Markup:
-    """What to do with the rows that are ticked."""
     return tag(
         "p",
         tag("label", tag("span", "Keep what is ticked in"), tag(
@@ -280,7 +259,7 @@ def show_report_page(
             aria_label="Since when") if grows else None,
         [tag("p", "Contents are still being compared; this is what is known so far.",
              class_="summary"),
-         html.show_jobs([read_job(app, found.comparison, work=work)], reload=True)]
+         show_jobs([read_job(app, found.comparison, work=work)], reload=True)]
         if found.comparison else None,
         show_chart(found.page.rows),
         html.show_bars(bars) if bars else _show_nothing(found),

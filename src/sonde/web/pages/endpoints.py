@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from urllib.parse import parse_qs
 
 import anyio.to_thread
@@ -12,14 +12,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 
+from sonde.app import App
 from sonde.errors import ConfirmationRequired, FileLimitWarning, SondeError
 from sonde.mcp.calls import SCOPE_CALLER
+from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
-from sonde.web.accounts import SESSION_AGE_S, Keyring
+from sonde.web.accounts import SESSION_AGE_S
 from sonde.web.application import Parts
 from sonde.web.guard import LOGIN, LOGOUT, PROVIDER_PATHS, name_cookie, read_cookie
 from sonde.web.oidc import SESSION_S, STEP_S, Provider
-from sonde.web.pages.html import frame, link_to, refuse_person, tag
+from sonde.web.pages.html import frame, hidden_fields, lead_to, link_to, refuse_person, tag
 from sonde.web.rest import RouteEndpoint
 
 _STEP_COOKIE = "sonde_sign_in"  # between leaving for the provider and coming back
@@ -63,6 +65,17 @@ def serve_form(path: str, verb: Callable[..., Response], parts: Parts) -> HttpRo
     return HttpRoute(path, FormEndpoint(route, parts.app, parts.calls), methods=["POST"])
 
 
+def then_show(verb: Callable[..., object], way: str) -> Callable[..., Response]:
+    """A form that runs a verb and leads to a page."""
+
+    @wraps(verb)
+    def run(app: App, *, work: Work, **given: object) -> Response:
+        verb(app, **given, work=work)
+        return lead_to(way)
+
+    return run
+
+
 def serve_page(path: str, verb: Callable[..., Content | Response], parts: Parts) -> HttpRoute:
     """The route of a page."""
     route = Route(path.lstrip("/"), verb, "A page", mime="text/html")
@@ -70,7 +83,6 @@ def serve_page(path: str, verb: Callable[..., Content | Response], parts: Parts)
 
 
 def _find_way_back(request: Request) -> str:
-    """The page of this server that the form was on."""
     scheme, _, way = request.headers.get("referer", "").partition(f"://{request.headers['host']}")
     return keep_here(way) if scheme in ("http", "https") else "/"
 
@@ -93,7 +105,7 @@ def _ask(error: SondeError, path: str, sent: Mapping[str, Sequence[str]], back: 
         tag("section",
             tag("h1", error.user_message),
             tag("form", kept,
-                tag("input", type="hidden", name="confirm", value=error.facts["token"]),
+                hidden_fields(confirm=error.facts["token"]),
                 tag("button", "Yes, go on", class_="danger", autofocus=True),
                 tag("a", "No, leave it", href=back, class_="button quiet"),
                 method="post", action=path, class_="below"),
@@ -105,7 +117,7 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
     """The page on which a person enters a token, or comes with the code of a printed link. The
     browser keeps the name of a session."""
     tokens, browsers = parts.access.tokens, parts.access.browsers
-    provider = tokens.provider if isinstance(tokens, Keyring) else None
+    provider = tokens.provider if tokens is not None else None
 
     async def show(request: Request) -> Response:
         way = keep_here(request.query_params.get("next", "/"))
@@ -132,7 +144,6 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
         return _keep(parts, response, name, session, SESSION_AGE_S, strict=True)
 
     async def ask_out(request: Request) -> Response:
-        del request
         return HTMLResponse(_show_logout().body, headers={"cache-control": "no-store"})
 
     async def leave(request: Request) -> Response:
@@ -154,7 +165,6 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
 def _keep(
     parts: Parts, response: Response, name: str, text: str, age_s: int, *, strict: bool
 ) -> Response:
-    """The response with a cookie."""
     response.set_cookie(
         name, text, max_age=age_s, httponly=True, samesite="strict" if strict else "lax",
         secure=parts.access.public_url.startswith("https:"),
@@ -203,7 +213,6 @@ def _show_logout() -> Content:
 
 
 def _lead_on(way: str) -> str:
-    """A page that leads on at once."""
     leads = tag("meta", http_equiv="refresh", content=f"0; url={way}")
     return f"<!doctype html>{tag('title', 'sonde')}{leads}{tag('a', 'Go on', href=way)}"
 
@@ -216,7 +225,7 @@ def _show_login(way: str, problem: str = "", provider: Provider | None = None) -
     form = tag(
         "form",
         tag("label", "Token ", token),
-        tag("input", type="hidden", name="next", value=way),
+        hidden_fields(next=way),
         tag("p", problem, id="problem", class_="problem", role="alert") if problem else None,
         tag("button", "Go in"),
         method="post", action=LOGIN, class_="sheet",

@@ -94,7 +94,6 @@ def _show_project(row: Mapping[str, object], job: Json | None) -> Markup:
 
 
 def _show_changed(app: App, root: str) -> Markup | None:
-    """The files of a project that changed last."""
     try:
         stores = readable_project(app.workspace, root).stores().values()
         states = [state for store in stores for state in store.files().values()]
@@ -166,14 +165,7 @@ def find_examples(project: Project, root: str) -> Iterator[tuple[str, str, str, 
 
 
 def _show_first_steps(work: Work) -> Markup:
-    """What to do when nothing is indexed."""
-    form = tag(
-        "form",
-        tag("label", "Folder to index", for_="folder", class_="hidden"),
-        tag("input", name="project", id="folder", required=True, placeholder="~/code/project",
-            class_="field", autocapitalize="none", spellcheck="false"),
-        tag("button", "Index"), method="post", action="/projects", class_="inline",
-    )  # fmt: skip
+    form = html.show_folder_form("/projects", "project", "Index", "~/code/project")
     agents = tag("a", "See what would change", href="/setup", class_="button quiet")
     read = "sonde reads its files once and follows every change. Nothing leaves this machine."
     seen = (

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers
@@ -17,7 +16,7 @@ from starlette.types import Scope
 
 from sonde.disk.scope import find_home_folder
 from sonde.errors import NoSuchAddress, SondeError, TokenRequired
-from sonde.text.formats import format_age, format_bytes, format_seconds
+from sonde.text.formats import format_age, format_bytes
 from sonde.text.syntax_highlighting import Token
 from sonde.tools.route import Content
 from sonde.web.rest import shape_error
@@ -267,13 +266,34 @@ def lead_to(path: str) -> RedirectResponse:
     return RedirectResponse(path, 303)
 
 
+def hidden_fields(**fields: str | None) -> list[Markup]:
+    """Fields of a form that are not shown; those without a value are left out."""
+    return [tag("input", type="hidden", name=k, value=text) for k, text in fields.items() if text]
+
+
 def show_button(
     action: str, name: str, *, kind: str = "quiet", label: str | None = None, **fields: str
 ) -> Markup:
     """A form with nothing but a button, and fields that are not shown."""
-    hidden = [tag("input", type="hidden", name=key, value=text) for key, text in fields.items()]
     button = tag("button", name, class_=kind or None, aria_label=label)
-    return tag("form", hidden, button, method="post", action=action, class_="one")
+    return tag("form", hidden_fields(**fields), button, method="post", action=action, class_="one")
+
+
+def show_folder_form(action: str, name: str, button: str, example: str) -> Markup:
+    """A form that takes a folder of the server's machine."""
+    return tag(
+        "form",
+        tag("label", f"Folder to {button.lower()}", for_="folder", class_="hidden"),
+        tag("input", name=name, id="folder", required=True, placeholder=example, class_="field",
+            autocapitalize="none", spellcheck="false"),
+        tag("button", button), method="post", action=action, class_="inline",
+    )  # fmt: skip
+
+
+def show_facts(facts: Sequence[tuple[str, str | Markup]]) -> Markup:
+    """Names and values side by side."""
+    rows = [tag("div", tag("dt", name), tag("dd", fact)) for name, fact in facts]
+    return tag("dl", rows, class_="facts-grid")
 
 
 def name_folder(path: str) -> str:
@@ -298,79 +318,6 @@ def show_status(status: str, **attributes: object) -> Markup:
     """A status as a badge."""
     kind = f"badge {_BADGES.get(status, 'warn')}"
     return tag("span", status.replace("_", " "), class_=kind, **attributes)
-
-
-def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Markup:
-    """A table of jobs as `read_job` answers them; the script of the page updates running ones."""
-    if not jobs:
-        return tag("p", "Nothing has been done here lately.", class_="faint")
-    names = ("What", "About", "How far", "Began")
-    heads = [tag("th", name, scope="col") for name in names]
-    head = tag("tr", heads, tag("th", tag("span", "Stop", class_="hidden"), scope="col"))
-    rows = [_show_job(job, reload) for job in jobs]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", rows), class_="jobs"),
-               class_="wide")  # fmt: skip
-
-
-_JOB_WORDS = {
-    "index": ("Indexing", "Indexed"), "refine": ("Making deep vectors of", "Made deep vectors of"),
-    "check": ("Checking", "Checked"), "scan": ("Scanning", "Scanned"),
-    "duplicates": ("Comparing files of", "Compared files of"), "views": ("Cutting", "Cut"),
-    "embed": ("Embedding", "Embedded"), "import": ("Importing", "Imported"),
-    "rest": ("Tidying up", "Tidied up"), "warm": ("Loading", "Loaded"),
-    "tidy": ("Compacting", "Compacted"), "export": ("Exporting", "Exported"),
-}  # fmt: skip
-"""What a job does to its subject, while it runs and afterwards."""
-
-
-def _describe_progress(row: Mapping[str, Any]) -> str:
-    progress, left_s = row.get("progress") or {}, row.get("eta")
-    done, total = progress.get("done", 0), progress.get("total")
-    counts = f"{done:,} of {total:,}" if total else f"{done:,}" if done else ""
-    left = f", {format_left(left_s)} left" if left_s else ""
-    return f"{progress.get('stage', '')} {counts}{left}".strip()
-
-
-def format_left(seconds: float) -> str:
-    """A time that remains, in words: `20 s`, `3 min`."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-def _describe_outcome(job: Mapping[str, Any]) -> str:
-    """What came of a job that has ended: why it failed, or how long it took."""
-    error, began, ended = job.get("error") or {}, job.get("startedAt"), job.get("finishedAt")
-    if error or not began or not ended:
-        return str(error.get("userMessage", ""))
-    seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
-    words = f"took {format_seconds(seconds) if seconds >= 1 else 'less than a second'}"
-    report = (job["kind"] == "import" and job.get("report")) or {}
-    done = {key: report.get(key) for key in ("added", "updated", "removed", "unchanged")}
-    done["skipped"] = sum(report.get("skipped", {}).values())
-    return ", ".join([f"{n:,} {name}" for name, n in done.items() if n] + [words])
-
-
-def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
-    kind, subject, running = job["kind"], job["subject"], job["status"] == "running"
-    note = _describe_progress(job) if running else _describe_outcome(job)
-    doing, did = _JOB_WORDS.get(kind, (kind.capitalize(), kind.capitalize()))
-    about = tag("code", name_folder(subject), title=subject)
-    if "indexUrl" in job:
-        about = tag("a", "scanned folder", href=f"/disk/{subject}")
-    return tag(
-        "tr",
-        tag("td", doing if running else did if job["status"] == "done" else doing),
-        tag("td", about),
-        tag("td",
-            show_status(job["status"], data_status=True),
-            tag("progress", value=job.get("progressPct"), max=100, aria_label="Progress")
-            if running else None,
-            tag("span", note, class_="faint", data_note=True)),
-        tag("td", show_age(job["startedAt"])),
-        tag("td", show_button(f"/jobs/{job['jobId']}/stop", "Stop", label=f"Stop this {kind}")
-            if running else None),
-        data_job=job["jobId"] if running else None,
-        data_reload=reload,
-    )  # fmt: skip
 
 
 def show_bars(rows: Sequence[tuple[object, float, str]]) -> Markup:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from sonde.app import App
 from sonde.errors import EntryMissing, PermissionDenied
+from sonde.knowledge.formats import LEFT_OUT
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.ranking import make_uri
 from sonde.knowledge.service import KnowledgeRequest, PageOptions, search_knowledge
@@ -21,24 +22,16 @@ from sonde.knowledge.upload_jobs import MAX_UPLOAD_FILES
 from sonde.policy.read import open_shown
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, Source
-from sonde.text.formats import read_day_end, read_time, show_time
+from sonde.text.formats import count_of, read_day_end, read_time, show_time
 from sonde.text.highlight import find_query_words, join_parts
 from sonde.tools.research import fetch
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.tools.shapes.know import show_ranked_page
 from sonde.types import LOCAL, Json
+from sonde.web.guard import MAX_UPLOAD_BYTES, UPLOADS
 from sonde.web.pages import html
-from sonde.web.pages.html import (
-    Markup,
-    frame,
-    join,
-    link_to,
-    show_icon,
-    show_note,
-    tag,
-)
-from sonde.web.patience import MAX_UPLOAD_BYTES, UPLOADS
+from sonde.web.pages.html import Markup, frame, join, link_to, show_icon, show_note, tag
 from sonde.web.viewer.rendering import DocumentPlace, render_markdown
 
 _SHOWN = 30  # entries of a page: a few screens
@@ -191,7 +184,6 @@ def _show_row(row: Json, asked: KnowledgeForm) -> Markup:
 
 
 def _show_duplicates(row: Json) -> Markup | None:
-    """Where else the same text is."""
     named = [(", ", tag("a", each["file"], href=link_to("/entry", uri=each["uri"])))
              for each in row.get("duplicates", ())]  # fmt: skip
     more = row.get("duplicates_total", 0) - len(named)
@@ -206,10 +198,9 @@ def _show_face(uri: str, name: str) -> Markup:
 
 
 def _show_form(asked: KnowledgeForm) -> Markup:
-    kept = {"source": asked.source, "label": asked.label}
     return tag(
         "form",
-        [tag("input", type="hidden", name=key, value=text) for key, text in kept.items() if text],
+        html.hidden_fields(source=asked.source, label=asked.label),
         tag("div", show_icon("search"),
             tag("input", type="search", name="q", id="q", value=asked.query, maxlength=20_000,
                 placeholder="Notes, documents, chats, characters, prompts", autocomplete="off",
@@ -316,7 +307,8 @@ def show_entry_page(
     title, source = str(meta.get("title") or uri), str(meta["source"])
     tags = [tag("a", f"#{each}", href=link_to("/knowledge", label=each), class_="tag")
             for each in meta.get("tags") or ()]  # fmt: skip
-    modified = meta.get("last_modified")
+    modified, lost = meta.get("last_modified"), meta.get(LEFT_OUT) or {}
+    said = [meta.get("author"), *(f"{count_of(n, kind)} left out" for kind, n in lost.items())]
     switch = tag(
         "nav",
         tag("a", "Rendered", href=link_to("/entry", uri=uri), data_key="r",
@@ -329,7 +321,8 @@ def show_entry_page(
         "div",
         tag("div", tag("h1", face, title),
             tag("p", tag("a", source, href=link_to("/knowledge", source=source), class_="badge"),
-                tags, html.show_age(str(modified)) if modified else None, class_="facts"),
+                tags, html.show_age(str(modified)) if modified else None,
+                " · ".join(map(str, filter(None, said))), class_="facts"),
             class_="where"),
         tag("div", switch, class_="tools"), class_="head split",
     )  # fmt: skip

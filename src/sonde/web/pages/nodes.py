@@ -20,17 +20,9 @@ from sonde.text.formats import count_of, format_age
 from sonde.tools.disk import IndexParam, NodeParam
 from sonde.tools.route import Content
 from sonde.tools.shapes.shell import show_epoch, show_name, show_permissions
+from sonde.web.pages import html
 from sonde.web.pages.charts import COLOURS, classify_file
-from sonde.web.pages.html import (
-    Markup,
-    frame,
-    link_to,
-    show_age,
-    show_note,
-    show_rows,
-    show_size,
-    tag,
-)
+from sonde.web.pages.html import Markup, frame, link_to, show_note, tag
 
 _CHOICES = 50  # the newest sets; a longer menu is hard to choose from
 _MAX_TILES = 60  # boxes of one folder; more are too small to point at
@@ -77,7 +69,6 @@ def lay_out(sizes: Sequence[float], box: Box) -> list[Box]:
 
 
 def _find_worst(row: Sequence[float], side: float) -> float:
-    """The worst ratio of sides in a row."""
     area = sum(row)
     thick = area / side if side else 0.0
     if not thick:
@@ -211,7 +202,7 @@ def _show_tile(
         f"height:{100 * box.height / shape.height:.3f}%"
     )
     age = format_age((colours.now_ms - tile.mtime_ms) / 1000) if tile.mtime_ms else ""
-    facts = (show_size(tile.size), f"changed {age}" if age else "",
+    facts = (html.show_size(tile.size), f"changed {age}" if age else "",
              "has copies" if tile.has_copies else "")  # fmt: skip
     title = ", ".join([tile.name, *filter(None, facts)])
     href = link_node(index, tile.node, listable=tile.listable)
@@ -219,7 +210,7 @@ def _show_tile(
         href = link_to(f"/disk/{index}", node=tile.node, by=colours.by)
     large = min(box.width, box.height) > 4 and box.width > 8
     roomy = box.height > 7 and box.width > 10
-    size = [" ", show_size(tile.size)] if roomy else None
+    size = [" ", html.show_size(tile.size)] if roomy else None
     label = [tag("b", tile.name), size] if large else None
     if not tile.inner or not large or box.height < 14:
         name = None if large else title
@@ -268,7 +259,9 @@ def show_entry_table(entries: SetEntries, *, ticks: bool = True) -> Markup:
         tag("th", "Name", scope="col"),
         tag("th", "Size", class_="number", scope="col"),
     ]
-    return show_rows(heads, [_show_member(entries, row, ticks=ticks) for row in entries.page.rows])
+    return html.show_rows(
+        heads, [_show_member(entries, row, ticks=ticks) for row in entries.page.rows]
+    )
 
 
 def _show_member(entries: SetEntries, row: Member, *, ticks: bool) -> Markup:
@@ -284,7 +277,7 @@ def _show_member(entries: SetEntries, row: Member, *, ticks: bool) -> Markup:
             link if row.node else name, "/" if directory else None,
             tag("span", folder, class_="folder beside-name") if folder else None,
             tag("span", row.stale, class_="badge warn") if row.stale else None),
-        tag("td", show_size(row.size), class_="number"),
+        tag("td", html.show_size(row.size), class_="number"),
     )  # fmt: skip
 
 
@@ -305,9 +298,9 @@ def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: 
     index, node = detail.index, detail.node
     kind, name = KINDS[node.kind], show_path(node.name)
     facts: list[tuple[str, str | Markup]] = [
-        ("Size", show_size(node.size)),
-        ("On disk", show_size(node.disk)),
-        ("Changed", show_age(show_epoch(node.mtime_ms))),
+        ("Size", html.show_size(node.size)),
+        ("On disk", html.show_size(node.disk)),
+        ("Changed", html.show_age(show_epoch(node.mtime_ms))),
         ("Permissions", tag("code", show_permissions(kind, node.mode))),
         ("Kind", kind),
     ]
@@ -325,8 +318,7 @@ def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: 
                 if node.listable else None,
                 tag("a", "Download", href=f"{api}/download") if detail.shown else None,
                 class_="facts"), class_="head"),
-        tag("dl", [tag("div", tag("dt", label), tag("dd", fact)) for label, fact in facts],
-            class_="facts-grid"),
+        html.show_facts(facts),
         None if node.listable else [tag("h2", "Beginning"), _show_beginning(app, detail, api)],
         kind="disk",
     )  # fmt: skip

@@ -1,9 +1,10 @@
-"""The pages of projects: the state of each index, its jobs, and forms to start them."""
+"""The pages of projects and jobs: the state of each index, what runs, and forms to start it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from starlette.responses import Response
@@ -14,7 +15,7 @@ from sonde.indexing.sources import MirrorsState
 from sonde.projects.find import find_project
 from sonde.projects.index import INDEX_QUESTION
 from sonde.runtime.work import Work
-from sonde.text.formats import count_of, format_bytes, show_time
+from sonde.text.formats import count_of, format_bytes, format_seconds, show_time
 from sonde.tools import index
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, Param
@@ -39,14 +40,6 @@ def begin(
     root = project.strip()
     index.start_project_job(app, root, action, confirm, work=agreed)
     return lead_to(link_to("/project", project=root))
-
-
-def forget_project(
-    app: App, project: ProjectParam, confirm: ConfirmParam = None, *, work: Work
-) -> Response:
-    """Delete an index, once confirmed; the project's files are kept."""
-    index.delete_index(app, project, confirm, work=work)
-    return lead_to("/projects")
 
 
 def stop(app: App, job_id: index.JobParam, *, work: Work) -> Response:
@@ -75,14 +68,7 @@ def show_projects(app: App, *, work: Work) -> Content:
         tag("p", "Name its folder above, or go there and let sonde read it once."),
         tag("pre", tag("code", "cd your/project\nsonde index")),
     )
-    form = tag(
-        "form",
-        tag("label", "Folder to index", for_="folder", class_="hidden"),
-        tag("input", name="project", id="folder", required=True, placeholder="~/code/project",
-            class_="field", autocapitalize="none", spellcheck="false"),
-        tag("button", "Index"),
-        method="post", action="/projects", class_="inline",
-    )  # fmt: skip
+    form = html.show_folder_form("/projects", "project", "Index", "~/code/project")
     listed = tag("ul", cards, class_="cards") if cards else nothing
     if mirrors := app.workspace.mirrors:
         listed = _show_branches(mirrors.describe(app.workspace.reach.admits))
@@ -92,7 +78,7 @@ def show_projects(app: App, *, work: Work) -> Content:
         tag("div", tag("h1", "Projects"), None if mirrors else form, class_="head split"),
         listed,
         tag("h2", "Work"),
-        html.show_jobs(jobs, reload=True),
+        show_jobs(jobs, reload=True),
         kind="projects",
     )
 
@@ -125,8 +111,8 @@ def show_jobs_page(
     words = "Nothing is running" if not running else count_of(len(running), "job") + " running"
     lists = html.join([
         tag("p", words, class_="summary", role="status"),
-        html.show_jobs(running) if running else None,
-        [tag("h2", "Lately"), html.show_jobs(ended)] if ended else None,
+        show_jobs(running) if running else None,
+        [tag("h2", "Lately"), show_jobs(ended)] if ended else None,
     ])  # fmt: skip
     if part:
         return Content(lists, "text/html")
@@ -148,7 +134,7 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
                 tag("h1", name_folder(root), " ", html.show_status("indexing")),
                 tag("p", html.show_place(root)),
                 tag("h2", "Work"),
-                html.show_jobs(jobs, reload=True),
+                show_jobs(jobs, reload=True),
                 kind="projects",
             )
         status = index.get_index_status(app, project, work=work)
@@ -174,14 +160,13 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
                     tag("a", "Search it", href=link_to("/", project=root)), class_="facts")),
             None if status["status"] == "indexing" else _show_actions(root),
             class_="head split"),
-        tag("dl", [tag("div", tag("dt", name), tag("dd", fact)) for name, fact in facts],
-            class_="facts-grid"),
+        html.show_facts(facts),
         [tag("p", warning, class_="note") for warning in details.get("warnings", ())],
         [tag("h2", "Vectors"), html.show_bars(_read_shares(details["vectors"]))]
         if details["vectors"] else None,
         [tag("h2", "Left out"), html.show_bars(left_out)] if left_out else None,
         tag("h2", "Work"),
-        html.show_jobs(jobs, reload=True),
+        show_jobs(jobs, reload=True),
         kind="projects",
     )  # fmt: skip
 
@@ -189,9 +174,8 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
 def _show_actions(root: str) -> Markup:
     """The buttons for an index; deleting asks for confirmation."""
     actions = {"index": "Update", "check": "Check", "rebuild": "Rebuild"}
-    named = tag("input", type="hidden", name="project", value=root)
     return tag(
-        "form", named,
+        "form", html.hidden_fields(project=root),
         [tag("button", name, name="action", value=action, class_="quiet")
          for action, name in actions.items()],
         tag("button", "Delete", formaction="/project/forget", class_="quiet danger-text"),
@@ -215,7 +199,6 @@ def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
 
 
 def _read_jobs(app: App, work: Work, root: str | None = None) -> list[Mapping[str, object]]:
-    """The newest jobs, or those among them on one project."""
     rows = index.list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
     jobs = [index.read_job(app, row["jobId"], work=work) for row in rows]
     return [job for job in jobs if root in (None, job["subject"])]
@@ -228,3 +211,76 @@ def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:
         have, _, total = share.partition("/")
         rows.append((name, int(have) / max(int(total), 1), f"{int(have):,} of {int(total):,}"))
     return rows
+
+
+def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Markup:
+    """A table of jobs as `read_job` answers them; the script of the page updates running ones."""
+    if not jobs:
+        return tag("p", "Nothing has been done here lately.", class_="faint")
+    names = ("What", "About", "How far", "Began")
+    heads = [tag("th", name, scope="col") for name in names]
+    head = tag("tr", heads, tag("th", tag("span", "Stop", class_="hidden"), scope="col"))
+    rows = [_show_job(job, reload) for job in jobs]
+    return tag("div", tag("table", tag("thead", head), tag("tbody", rows), class_="jobs"),
+               class_="wide")  # fmt: skip
+
+
+_JOB_WORDS = {
+    "index": ("Indexing", "Indexed"), "refine": ("Making deep vectors of", "Made deep vectors of"),
+    "check": ("Checking", "Checked"), "scan": ("Scanning", "Scanned"),
+    "duplicates": ("Comparing files of", "Compared files of"), "views": ("Cutting", "Cut"),
+    "embed": ("Embedding", "Embedded"), "import": ("Importing", "Imported"),
+    "rest": ("Tidying up", "Tidied up"), "warm": ("Loading", "Loaded"),
+    "tidy": ("Compacting", "Compacted"), "export": ("Exporting", "Exported"),
+}  # fmt: skip
+"""What a job does to its subject, while it runs and afterwards."""
+
+
+def _describe_progress(row: Mapping[str, Any]) -> str:
+    progress, left_s = row.get("progress") or {}, row.get("eta")
+    done, total = progress.get("done", 0), progress.get("total")
+    counts = f"{done:,} of {total:,}" if total else f"{done:,}" if done else ""
+    left = f", {format_left(left_s)} left" if left_s else ""
+    return f"{progress.get('stage', '')} {counts}{left}".strip()
+
+
+def format_left(seconds: float) -> str:
+    """A time that remains, in words: `20 s`, `3 min`."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _describe_outcome(job: Mapping[str, Any]) -> str:
+    """What came of a job that has ended: why it failed, or how long it took."""
+    error, began, ended = job.get("error") or {}, job.get("startedAt"), job.get("finishedAt")
+    if error or not began or not ended:
+        return str(error.get("userMessage", ""))
+    seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    words = f"took {format_seconds(seconds) if seconds >= 1 else 'less than a second'}"
+    report = (job["kind"] == "import" and job.get("report")) or {}
+    done = {key: report.get(key) for key in ("added", "updated", "removed", "unchanged")}
+    done["skipped"] = sum(report.get("skipped", {}).values())
+    return ", ".join([f"{n:,} {name}" for name, n in done.items() if n] + [words])
+
+
+def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
+    kind, subject, running = job["kind"], job["subject"], job["status"] == "running"
+    note = _describe_progress(job) if running else _describe_outcome(job)
+    doing, did = _JOB_WORDS.get(kind, (kind.capitalize(), kind.capitalize()))
+    about = tag("code", name_folder(subject), title=subject)
+    if "indexUrl" in job:
+        about = tag("a", "scanned folder", href=f"/disk/{subject}")
+    return tag(
+        "tr",
+        tag("td", doing if running else did if job["status"] == "done" else doing),
+        tag("td", about),
+        tag("td",
+            html.show_status(job["status"], data_status=True),
+            tag("progress", value=job.get("progressPct"), max=100, aria_label="Progress")
+            if running else None,
+            tag("span", note, class_="faint", data_note=True)),
+        tag("td", html.show_age(job["startedAt"])),
+        tag("td", html.show_button(f"/jobs/{job['jobId']}/stop", "Stop", label=f"Stop this {kind}")
+            if running else None),
+        data_job=job["jobId"] if running else None,
+        data_reload=reload,
+    )  # fmt: skip

@@ -16,8 +16,8 @@ from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Plan, SavedQuery
 from sonde.tools.route import Content
-from sonde.tools.schema import ConfirmParam, CursorParam, Param
-from sonde.tools.sets import QueryParam, edit_query, make_query, remove_query
+from sonde.tools.schema import CursorParam, Param
+from sonde.tools.sets import QueryParam, edit_query, make_query
 from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, lead_to, name_folder, tag
@@ -97,14 +97,6 @@ def run(app: App, query_id: QueryParam, *, work: Work) -> Response:
     return lead_to(f"/queries/{query_id}")
 
 
-def forget_query(
-    app: App, query_id: QueryParam, confirm: ConfirmParam = None, *, work: Work
-) -> Response:
-    """Delete a query, once confirmed; the set that it filled stays."""
-    remove_query(app, query_id, confirm, work=work)
-    return lead_to("/queries")
-
-
 def show_queries(
     app: App,
     index: Annotated[str, Param("The folder that a new one is about", max_length=64)] = "",
@@ -136,7 +128,7 @@ def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
         "Queries",
         "/queries",
         tag("h1", "Queries"),
-        _show_form("/queries", draft, place, "Save and run"),
+        _show_form("/queries", draft, place),
         tag("h2", "Saved"),
         tag("ul", cards, class_="cards") if cards else html.show_note(
             "Nothing is saved yet", tag("p", "Write a filter above; what it finds is kept as a "
@@ -146,7 +138,6 @@ def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
 
 
 def _list_roots(app: App, work: Work) -> dict[str, str]:
-    """The path of each scanned folder by its index."""
     states = list_index_states(app.disk, work.caller)
     return {state.index.id: show_path(state.index.root) for state in states}
 
@@ -189,7 +180,7 @@ def _show_one(app: App, query_id: str, draft: _Draft | None, work: Work) -> Cont
             tag("div", html.show_button(f"{address}/run", "Run", kind=""),
                 html.show_button(f"{address}/forget", "Forget"), class_="below"),
             class_="head split"),
-        _show_form(address, draft or _Draft(query.filter, name), None, "Save"),
+        _show_form(address, draft or _Draft(query.filter, name)),
         tag("h2", "Found"),
         _show_found(app, query, work),
         tag("details", tag("summary", "How it is answered"),
@@ -229,7 +220,8 @@ def _show_plan(plan: Plan) -> Markup:
     )  # fmt: skip
 
 
-def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) -> Markup:
+def _show_form(action: str, draft: _Draft, place: Markup | None = None) -> Markup:
+    """The filter and its name; of a new query also the `place` that it is about."""
     wrong, text, error = draft.problem, draft.filter, None
     if wrong:
         at = min(int(wrong.facts.get("at") or 0), len(text))
@@ -248,9 +240,9 @@ def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) ->
         "form",
         tag("label", "Filter", for_="filter"), box, error,
         tag("div", place, tag("label", tag("span", "Name"), name),
-            tag("button", "Save and run", name="then", value="run") if button != "Save" else
-            [tag("button", "Save", class_="quiet"),
-             tag("button", "Save and run", name="then", value="run", class_="quiet")],
+            None if place else tag("button", "Save", class_="quiet"),
+            tag("button", "Save and run", name="then", value="run",
+                class_=None if place else "quiet"),
             class_="below"),
         tag("details", tag("summary", "What can be written"),
             tag("dl", [tag("div", tag("dt", tag("code", text)), tag("dd", about))

@@ -225,28 +225,24 @@ def _find_all(app: App, asked: SearchForm, work: Work) -> ResultPage:
 def _find_knowledge(
     app: App, asked: SearchForm, work: Work, *, limit: int = _PAGE_SIZE
 ) -> ResultPage:
-    """Entries of personal knowledge."""
     answer = search(
         app, parse_query(asked.query).text, limit, asked.offset, _KNOWLEDGE, dedupe=False,
         max_tokens=_ANSWER_TOKENS, work=work,
     )  # fmt: skip
-    groups = [
-        FileGroup(each["title"] or each["uri"], link_to("/entry", uri=each["uri"]), "notes",
-                  language=each["source"], excerpt=_write_excerpt(each))
-        for each in answer["results"]
-    ]  # fmt: skip
+    groups = [_show_entry(row) for row in answer["results"]]
     total = answer["total_estimated"] or len(groups)
     return ResultPage(groups, total, more={"offset": answer["next_offset"]}, noun="result")
 
 
-def _write_excerpt(row: Json) -> str:
-    """What is shown of an entry: its text, and where else the same text is."""
+def _show_entry(row: Json) -> FileGroup:
+    """An entry: its text, and where else the same text is."""
     files = ", ".join(each["file"] for each in row.get("duplicates") or ())
-    return (row["snippet"] or "") + (f" (also in: {files})" if files else "")
+    text = (row["snippet"] or "") + (f" (also in: {files})" if files else "")
+    href = link_to("/entry", uri=row["uri"])
+    return FileGroup(row["title"] or row["uri"], href, "notes", "", row["source"], excerpt=text)
 
 
 def _find_commits(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    """Commits by what they did and why."""
     answer = search_history(
         app, "" if asked.cursor else asked.query, project=asked.project or None,
         top_k=_PAGE_SIZE, max_tokens=_ANSWER_TOKENS, cursor=asked.cursor or None, work=work,

@@ -13,8 +13,8 @@ from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Combination
 from sonde.tools.route import Content
-from sonde.tools.schema import ConfirmParam, CursorParam, Param
-from sonde.tools.sets import NodesParam, SetParam, remove_set
+from sonde.tools.schema import CursorParam, Param
+from sonde.tools.sets import NodesParam, SetParam
 from sonde.tools.shapes.shell import show_name
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, lead_to, tag
@@ -74,14 +74,6 @@ def combine_sets_form(
     return lead_to(f"/sets/{sets.combine_sets(app.disk, first, op, second, name.strip()).id}")
 
 
-def forget_set(
-    app: App, selection_id: SetParam, confirm: ConfirmParam = None, *, work: Work
-) -> RedirectResponse:
-    """Delete a set, once confirmed; the files stay."""
-    remove_set(app, selection_id, confirm, work=work)
-    return lead_to("/sets")
-
-
 def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
     """Every set."""
     page = sets.list_sets(app.disk, work.caller, limit=_CARDS, cursor=cursor)
@@ -133,7 +125,6 @@ def show_set_page(
 
 
 def _show_combining(address: str, others: Sequence[Markup]) -> Markup | None:
-    """The form that combines this set with another of the same folder."""
     if not others:
         return None
     kept = [tag("option", label, value=op) for op, label in _COMBINATIONS.items()]

@@ -14,18 +14,8 @@ from sonde.text.formats import count_of
 from sonde.text.highlight import Finder, TextSpan, join_parts
 from sonde.text.syntax_highlighting import Token, highlight_code
 from sonde.types import Hit
-from sonde.web.pages.html import (
-    Markup,
-    join,
-    link_file,
-    link_to,
-    name_folder,
-    show_age,
-    show_icon,
-    show_line,
-    show_tokens,
-    tag,
-)
+from sonde.web.pages import html
+from sonde.web.pages.html import Markup, join, link_file, link_to, show_icon, tag
 
 Mode = Literal["hybrid", "lexical", "semantic"]
 SHOWN_MATCHES, SHOWN_LINES = 3, 10
@@ -198,16 +188,16 @@ def _split_tokens(
 def _mark_tokens(tokens: Iterable[Token], spans: Sequence[TextSpan]) -> Markup:
     """A line of code in colours, with its matches marked."""
     if not spans:
-        return show_tokens(tokens)
+        return html.show_tokens(tokens)
     parts: list[Markup] = []
     run: list[Token] = []
     marked = False
     for inside, token in (*_split_tokens(tokens, spans), (False, Token("", ""))):
         if inside != marked:
-            parts.append(tag("mark", show_tokens(run)) if marked else show_tokens(run))
+            parts.append(tag("mark", html.show_tokens(run)) if marked else html.show_tokens(run))
             run, marked = [], inside
         run.append(token)
-    return join([*parts, show_tokens(run)])
+    return join([*parts, html.show_tokens(run)])
 
 
 def mark_words(text: str, find: Finder) -> Markup:
@@ -218,7 +208,7 @@ def mark_words(text: str, find: Finder) -> Markup:
 def _show_code(match: ShownMatch) -> Markup:
     view = match.href.partition("#")[0]
     lines = [
-        show_line(row.number, view, _mark_tokens(row.tokens, row.spans))
+        html.show_line(row.number, view, _mark_tokens(row.tokens, row.spans))
         if row.number else tag("span", tag("i", _GAP, aria_hidden="true"), "\n", class_="gap")
         for row in match.rows
     ]  # fmt: skip
@@ -249,7 +239,7 @@ def _show_group(group: FileGroup, find: Finder, *, folded_after: int, noun: str)
     title = [tag("span", mark_words(folder + slash, find), class_="folder") if folder else None,
              tag("span", mark_words(name, find), class_="name")]  # fmt: skip
     facts = [
-        tag("span", show_icon("git-branch"), name_folder(group.project), class_="project",
+        tag("span", show_icon("git-branch"), html.name_folder(group.project), class_="project",
             title=group.project) if group.project else None,
         tag("span", name_language(group.language), class_="language") if group.language else None,
         tag("span", count_of(group.count, noun), class_="count")
@@ -305,7 +295,7 @@ def _summarize(found: ResultPage) -> list[object]:
     if refined := _REFINED.fullmatch(fresh):
         fresh = f"still refining, {refined[1]} % done"
     elif dated := _DATED.fullmatch(fresh):
-        fresh = join(["indexed ", show_age(dated[1])])
+        fresh = join(["indexed ", html.show_age(dated[1])])
     return [
         tag("strong", f"At least {counted}" if found.is_capped else counted), place,
         f" · {found.milliseconds} ms" if found.milliseconds is not None else None,

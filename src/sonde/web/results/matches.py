@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sonde.app import App
 from sonde.projects.find import readable_project
 from sonde.projects.freshness import list_current_paths
 from sonde.projects.lines import find_changed_hits, present_hit
 from sonde.projects.literal import EXACT
-from sonde.projects.pages import MatchPage, PageMode, PageRequest, PageView, open_match_page
+from sonde.projects.pages import PageMode, PageRequest, PageView, open_match_page
 from sonde.projects.search import open_search_page
 from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
 from sonde.searching.filters import match_paths
 from sonde.searching.query_language import QueryCondition, kind_of_file, parse_query
 from sonde.searching.request import Request
-from sonde.text.highlight import Finder, find_query_words
+from sonde.text.highlight import find_query_words
 from sonde.text.syntax_highlighting import highlight_code
 from sonde.types import Hit, Kind
 from sonde.web.pages.html import link_file
@@ -68,11 +67,24 @@ def find_hits(
     most = _MOST_LINES if is_lines else _MOST_MATCHES
     taken = [hit for group in shown for hit in group[:most]]
     changed = find_changed_hits(app.workspace, taken, just_searched=not asked.cursor)
-    show = (
-        _LineView(page)
-        if is_lines
-        else _PassageView(app, page, changed, find_query_words(query.text))
-    )
+    find = find_query_words(query.text)
+
+    def show_passage(hit: Hit) -> ShownMatch:
+        """Cut to the lines that answer."""
+        moved = (hit.project, hit.path) in changed
+        assert page.question is not None
+        shown = present_hit(app.workspace, page.question, hit, _SNIPPET_CHARS, moved=moved)
+        rows = number_rows(shown, hit, find) if shown.text else []
+        return ShownMatch(rows, link_hit(shown), shown.symbol, describe_reasons(shown), shown.stale)
+
+    def show_line(hit: Hit) -> ShownMatch:
+        """With what of it matches."""
+        shown = page.present(hit, _SNIPPET_CHARS)
+        line, spans = shown.hit, shown.columns if not shown.is_clipped else ()
+        tokens = highlight_code(line.text.removesuffix("\r"), line.language)[0]
+        return ShownMatch([Row(line.start_line, tokens, spans)], link_hit(line), stale=line.stale)
+
+    show = show_line if is_lines else show_passage
     several = len({hit.project for hit in hits}) > 1
     groups = [_make_group(group, show, most, name_project=several) for group in shown]
     after = page.offset + _PAGE_FILES
@@ -100,12 +112,9 @@ def find_similar(app: App, asked: SearchForm, work: Work) -> ResultPage:
         rows = number_rows(shown, hit, lambda _line: [])
         return ShownMatch(rows, link_hit(shown), shown.symbol, stale=shown.stale)
 
-    files: dict[tuple[str, str], list[Hit]] = {}
-    for hit in page.hits:
-        files.setdefault((hit.project, hit.path), []).append(hit)
+    files = _split_by_file(page.hits)
     groups = [
-        _make_group(group, show, _MOST_MATCHES, name_project=page.spans_projects)
-        for group in files.values()
+        _make_group(group, show, _MOST_MATCHES, name_project=page.spans_projects) for group in files
     ]
     took = round((time.perf_counter() - began) * 1000)
     return ResultPage(
@@ -113,13 +122,17 @@ def find_similar(app: App, asked: SearchForm, work: Work) -> ResultPage:
     )
 
 
-def _group_files(hits: Iterable[Hit]) -> list[list[Hit]]:
-    """The hits by file, best first. Scores of code and docs are no measure of each other, so the
-    files of the kind that leads come first, two for each of the other."""
+def _split_by_file(hits: Iterable[Hit]) -> list[list[Hit]]:
     files: dict[tuple[str, str], list[Hit]] = {}
     for hit in hits:
         files.setdefault((hit.project, hit.path), []).append(hit)
-    groups = list(files.values())
+    return list(files.values())
+
+
+def _group_files(hits: Iterable[Hit]) -> list[list[Hit]]:
+    """The hits by file, best first. Scores of code and docs are no measure of each other, so the
+    files of the kind that leads come first, two for each of the other."""
+    groups = _split_by_file(hits)
     counted = Counter[str]()
 
     def place(group: list[Hit]) -> float:
@@ -144,37 +157,6 @@ def _make_request(asked: SearchForm) -> PageRequest:
         mode, text, project=asked.project or None, conditions=conditions or None,
         top_k=None if mode == "regex" else _BEST, of_each_kind=mode != "regex" or None,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _PassageView:
-    """Presents passages, cut to the lines that answer."""
-
-    app: App
-    page: MatchPage
-    changed: Collection[tuple[str, str]]
-    find: Finder
-
-    def __call__(self, hit: Hit) -> ShownMatch:
-        moved = (hit.project, hit.path) in self.changed
-        question = self.page.question
-        assert question is not None
-        shown = present_hit(self.app.workspace, question, hit, _SNIPPET_CHARS, moved=moved)
-        rows = number_rows(shown, hit, self.find) if shown.text else []
-        return ShownMatch(rows, link_hit(shown), shown.symbol, describe_reasons(shown), shown.stale)
-
-
-@dataclass(frozen=True, slots=True)
-class _LineView:
-    """Presents lines, with what of each matches."""
-
-    page: MatchPage
-
-    def __call__(self, hit: Hit) -> ShownMatch:
-        shown = self.page.present(hit, _SNIPPET_CHARS)
-        line, spans = shown.hit, shown.columns if not shown.is_clipped else ()
-        tokens = highlight_code(line.text.removesuffix("\r"), line.language)[0]
-        return ShownMatch([Row(line.start_line, tokens, spans)], link_hit(line), stale=line.stale)
 
 
 def _make_group(

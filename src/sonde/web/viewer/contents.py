@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from sonde.app import App
 from sonde.chunking.parse import parse_source
 from sonde.errors import FileMissing, FileNotAdmitted, SondeError, list_packages
 from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.parsing import Parsers
 from sonde.policy.metadata import list_live
 from sonde.policy.read import open_shown
-from sonde.projects.find import readable_project
 from sonde.projects.project import Project
 from sonde.types import ListedFile, Skipped, Symbol
 
@@ -63,11 +61,6 @@ def ending_of(path: str) -> str:
 def is_original(path: str) -> bool:
     """Whether a file is shown from its bytes: a picture, or a PDF."""
     return ending_of(path) in PICTURES or ending_of(path) == PDF
-
-
-def find_readable(app: App, project: str | None) -> Project:
-    """The project whose files the caller may read."""
-    return readable_project(app.workspace, project)
 
 
 def is_folder(project: Project, path: str) -> bool:

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Annotated, Literal
 
 from sonde.app import App
+from sonde.projects.find import readable_project
 from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of
@@ -15,7 +16,6 @@ from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.types import Symbol
 from sonde.web.pages.html import Markup, frame, join, link_file, link_to, show_note, tag
-from sonde.web.viewer.contents import find_readable
 
 _MAX_USES = 200  # lines; more are searched, not read
 _MAX_DEFINITIONS = 50  # of one name: overloads, and the same name in many files
@@ -31,7 +31,7 @@ def show_names(
     work: Work,
 ) -> Content:
     """The definitions of a name and the lines that hold it as a whole word."""
-    place = find_readable(app, project)
+    place = readable_project(app.workspace, project)
     root, name = place.key, name.strip()
     definitions = find_named_symbols(app, root, name, path)
     found = grep(
@@ -68,7 +68,7 @@ def find_named_symbols(
     app: App, project: str, name: str, here: str = ""
 ) -> list[tuple[str, Symbol]]:
     """The symbols with this name, qualified or not; those of the file `here` come first."""
-    place, last = find_readable(app, project), name.rpartition(".")[2]
+    place, last = readable_project(app.workspace, project), name.rpartition(".")[2]
     if not place.is_indexed():
         return []
     found: list[tuple[str, Symbol]] = []
@@ -76,14 +76,14 @@ def find_named_symbols(
         for store in place.stores().values():
             paths = store.paths_named([last])
             for path, symbols in store.symbols_of(paths).items():
-                found += [(path, each) for each in symbols if _is_named(each, name, last)]
+                found += [
+                    (path, each)
+                    for each in symbols
+                    if name in (each.name, last) and each.name.rpartition(".")[2] == last
+                ]
     minor = ("section", "key")
     found.sort(key=lambda row: (row[0] != here, row[1].kind in minor, row[0], row[1].line))
     return found[:_MAX_DEFINITIONS]
-
-
-def _is_named(symbol: Symbol, name: str, last: str) -> bool:
-    return name in (symbol.name, last) and symbol.name.rpartition(".")[2] == last
 
 
 def _list_lines(project: str, rows: Sequence[tuple[str, int, str]]) -> Markup:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from sonde.app import App
 from sonde.errors import FileMissing, SondeError
+from sonde.projects.find import readable_project
 from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of
@@ -22,25 +23,19 @@ from sonde.tools.code import read_file_text
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.web.pages import html
-from sonde.web.pages.html import (
-    Markup,
-    frame,
-    join,
-    link_to,
-    show_icon,
-    show_note,
-    show_tokens,
-    tag,
-)
+from sonde.web.pages.html import Markup, frame, join, link_to, show_icon, show_note, tag
 from sonde.web.results.groups import name_language
 from sonde.web.viewer import contents
-from sonde.web.viewer.folders import (
+from sonde.web.viewer.panels import (
+    PAGE_LINES,
+    FileView,
     show_branch,
+    show_editors,
     show_files,
     show_listing,
+    show_outline,
     show_path_links,
 )
-from sonde.web.viewer.panels import PAGE_LINES, FileView, show_editors, show_outline
 from sonde.web.viewer.rendering import DocumentPlace, render_markdown, render_notebook
 
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
@@ -65,7 +60,7 @@ def show_file(
     work: Work,
 ) -> Content:
     """A file or folder as it is on disk, under the same policy as searches."""
-    place = contents.find_readable(app, project)
+    place = readable_project(app.workspace, project)
     root = place.key
     if contents.is_folder(place, path):
         folder = contents.list_items(place, path)
@@ -93,7 +88,8 @@ def show_file(
         body = show_note("The file is empty")
     facts = [count_of(len(rows), "line"), html.show_size(len(text.encode("utf-8", "replace"))),
              name_language(language_of(path).name)]  # fmt: skip
-    head = _show_head(app, place, asked, facts, _can_render(path), rows)
+    renders = language_of(path).name in ("markdown", "jupyter") or path.lower().endswith(".svg")
+    head = _show_head(app, place, asked, facts, renders, rows)
     outline = show_outline(asked, symbols, is_rendered=rendered is not None)
     note = tag("p", moved, class_="summary") if moved else None
     return _lay_out(place, asked, head, join([note, body]), outline)
@@ -102,7 +98,6 @@ def show_file(
 def _lay_out(
     place: Project, asked: FileView, head: Markup, body: Markup, outline: Markup | None = None
 ) -> Content:
-    """The head and the body between the tree and the outline."""
     names = tag("section", id="names", class_="panel names", hidden=True, tabindex="-1",
                 aria_label="Definitions and uses")  # fmt: skip
     tree = tag("nav", tag("h2", show_icon("folder-tree"), "Files"), show_files(place, asked.path),
@@ -137,10 +132,6 @@ def _follow_line(asked: FileView, rows: Sequence[str], at: str) -> tuple[FileVie
     return moved, f"This was line {first:,} when the link was made; it is line {now:,} now."
 
 
-def _can_render(path: str) -> bool:
-    return language_of(path).name in ("markdown", "jupyter") or contents.ending_of(path) == "svg"
-
-
 def _render(asked: FileView, text: str) -> Markup | None:
     place, name = DocumentPlace(asked.project, asked.path), language_of(asked.path).name
     if name == "markdown":
@@ -158,7 +149,7 @@ def _show_lines(asked: FileView, rows: Sequence[str], start: int) -> Markup:
         tag("span",
             tag("a", at, href=f"#L{at}", aria_label=f"Line {at}", tabindex="-1"),
             tag("span", _mark(rows[at - 1], pattern) if pattern and pattern.search(rows[at - 1])
-                else show_tokens(coloured[at - 1])), "\n",
+                else html.show_tokens(coloured[at - 1])), "\n",
             id=f"L{at}", class_="on" if asked.first <= at <= asked.last else None)
         for at in range(start + 1, min(start + PAGE_LINES, len(rows)) + 1)
     ]  # fmt: skip
@@ -238,10 +229,9 @@ def _show_head(
 
 
 def _show_find(asked: FileView) -> Markup:
-    kept = {"project": asked.project, "path": asked.path}
     return tag(
         "form",
-        [tag("input", type="hidden", name=key, value=value) for key, value in kept.items()],
+        html.hidden_fields(project=asked.project, path=asked.path),
         show_icon("search"),
         tag("input", type="search", name="find", value=asked.find, placeholder="Find in file",
             aria_label="Find in file", autocomplete="off", spellcheck="false", maxlength=500),
@@ -251,7 +241,6 @@ def _show_find(asked: FileView) -> Markup:
 
 
 def _show_original(app: App, place: Project, asked: FileView) -> Content:
-    """A picture, or the text of a PDF."""
     address = link_to("/original", project=asked.project, path=asked.path)
     data, mime = contents.read_original(place, asked.path)
     facts = [html.show_size(len(data)), mime.rpartition("/")[2].partition("+")[0]]
@@ -273,7 +262,6 @@ def _show_original(app: App, place: Project, asked: FileView) -> Content:
 
 
 def _show_folder(app: App, place: Project, folder: contents.ProjectFolder, work: Work) -> Content:
-    """A folder: its entries, and its README."""
     asked = FileView(place.key, folder.path)
     readme = next((item for item in folder.items if _README.fullmatch(item.name)), None)
     about: Markup | None = None
@@ -298,8 +286,7 @@ def send_original(
     app: App, path: PathParam, project: ProjectParam = None, *, work: Work
 ) -> Response:
     """The bytes of a picture or a PDF, in a sandbox: a picture may hold scripts."""
-    del work
-    data, mime = contents.read_original(contents.find_readable(app, project), path)
+    data, mime = contents.read_original(readable_project(app.workspace, project), path)
     headers = {"content-security-policy": _SANDBOX, "cache-control": "private, no-cache",
                "x-content-type-options": "nosniff"}  # fmt: skip
     return Response(data, 200, headers, mime)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from sonde.app import App
 from sonde.errors import SondeError
-from sonde.projects.find import list_project_names
+from sonde.projects.find import list_project_names, readable_project
 from sonde.projects.freshness import list_current_paths
 from sonde.projects.project import Project
 from sonde.projects.update import repairing_corruption
@@ -18,17 +18,9 @@ from sonde.runtime.work import Work
 from sonde.text.words import fold_name
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
-from sonde.web.pages.html import (
-    Markup,
-    frame,
-    link_file,
-    name_folder,
-    show_icon,
-    show_note,
-    tag,
-)
-from sonde.web.viewer.contents import find_readable
-from sonde.web.viewer.folders import link_path
+from sonde.web.pages import html
+from sonde.web.pages.html import Markup, frame, link_file, show_icon, show_note, tag
+from sonde.web.viewer.panels import link_path
 
 _SHOWN = 7  # of each kind: all four fit on a screen
 _SEARCHED_PROJECTS = 5  # the caller's own and a few others; more would be slow while one types
@@ -94,7 +86,7 @@ def show_palette(
         return Content(body, "text/html")
     form = tag(
         "form",
-        tag("input", type="hidden", name="project", value=project) if project else None,
+        html.hidden_fields(project=project),
         tag("input", type="search", name="q", value=q, class_="field", autofocus=True,
             aria_label="Go to", placeholder="A project, a file, a symbol, an action"),
         tag("button", "Go"), action="/go", class_="inline",
@@ -106,7 +98,6 @@ def show_keys(
     app: App, part: Annotated[Literal["keys"] | None, Param("Only the list")] = None, *, work: Work
 ) -> Content:
     """Every key and what it does."""
-    del app, work
     groups = [
         tag("section", tag("h2", where), tag("dl", [
             tag("div", tag("dt", [tag("kbd", key) for key in keys.split()]), tag("dd", what))
@@ -130,7 +121,7 @@ def _find_groups(
 ) -> dict[str, Sequence[PaletteItem]]:
     roots = list_project_names(app.workspace)
     fits = re.compile(".*?".join(map(re.escape, query.replace(" ", ""))), re.IGNORECASE)
-    named = [root for root in roots if fits.search(name_folder(root))]
+    named = [root for root in roots if fits.search(html.name_folder(root))]
     actions = [
         PaletteItem(title, href, icon, about)
         for title, (href, icon, about) in _ACTIONS.items()
@@ -138,7 +129,7 @@ def _find_groups(
     ]  # fmt: skip
     groups: dict[str, Sequence[PaletteItem]] = {
         "Projects": [
-            PaletteItem(name_folder(root), link_path(root, ""), "layers", root)
+            PaletteItem(html.name_folder(root), link_path(root, ""), "layers", root)
             for root in named[:_SHOWN]
         ],
     }
@@ -154,7 +145,7 @@ def _open_places(app: App, project: str | None, roots: Sequence[str]) -> Iterato
     wanted = dict.fromkeys([*([project] if project else []), *roots])
     for root in islice(wanted, _SEARCHED_PROJECTS):
         try:
-            place = find_readable(app, root)
+            place = readable_project(app.workspace, root)
         except SondeError:  # it was moved, or is written by a newer version
             continue
         if place.is_indexed():
@@ -176,7 +167,7 @@ def _find_files(
             in_name = match.string is name
             spread = match.end() - match.start() - len(query)
             key = (0 if in_name else 1, spread + rank, len(path), path)
-            about = f"{name_folder(root)} · {path.rpartition('/')[0]}"
+            about = f"{html.name_folder(root)} · {path.rpartition('/')[0]}"
             found.append((key, PaletteItem(name, link_path(root, path), "file", about)))
     found.sort(key=lambda pair: pair[0])
     return [item for _, item in found[:_SHOWN]]

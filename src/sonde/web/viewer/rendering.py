@@ -112,7 +112,6 @@ def render_markdown(text: str, place: DocumentPlace, on: tuple[int, int] = (0, 0
 
 
 def _write(tokens: Sequence[Token]) -> str:
-    """The tokens as HTML, with code highlighted."""
     markdown = _load_markdown()
     parts: list[str] = []
     at = 0
