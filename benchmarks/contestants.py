@@ -87,8 +87,10 @@ class Contestant:
         return ["sh", "-c", f"{index} >/dev/null && {search}"]
 
     def server(self) -> list[str]:
-        """The command of its MCP server."""
-        return [self.program("sonde"), "mcp"] if self.name == "sonde" else [self.program("semble")]
+        """The command of its MCP server, in one process, so that its CPU and memory are seen."""
+        if self.name == "sonde":
+            return ["env", "SONDE_DAEMON=off", self.program("sonde"), "mcp"]
+        return [self.program("semble")]
 
     def ask(self, folder: Path, query: str, **more: Any) -> tuple[str, dict[str, Any]]:
         """The tool call that answers one question."""

@@ -41,7 +41,7 @@ def scan(page: Page) -> None:
     if page.locator(".cards a.open").count():
         page.locator(".cards a.open").first.click()
     else:
-        page.fill("#root", "src/sonde")
+        page.fill("#folder", "src/sonde")
         page.get_by_role("button", name="Scan", exact=True).click()
     page.locator(".map a").first.wait_for()
     page.locator("[data-job]").first.wait_for(state="detached")

@@ -28,7 +28,6 @@ from sonde.tools import ROUTES, TOOLS
 from sonde.tools.schema import Argument
 from sonde.tools.tool import TOOLSETS, Tool
 from sonde.types import Json
-from sonde.web.rest import find_status
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 INTRODUCTION = """\
@@ -95,7 +94,7 @@ def describe_error(kind: type[SondeError]) -> str:
     else:
         protocol = "-32602" if issubclass(kind, InvalidRequest) else "-32603"
     meaning = (kind.__doc__ or "").split("\n")[0]
-    row = (f"`{kind.code}`", str(find_status(kind)), protocol, meaning, kind.next_action)
+    row = (f"`{kind.code}`", str(kind.status), protocol, meaning, kind.next_action)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
 
 
@@ -186,17 +185,13 @@ def make_example(tool: Tool) -> Json:
 
 def write_manifest(listing: Listing) -> str:
     """The text of the file: a line for each entry, so that diffs are easy to read."""
-    parts = {
-        "tools": listing.entries,
-        "resources": listing.resources,
-        "templates": listing.templates,
-    }
     lists = (
-        f'"{name}": [\n' + ",\n".join(dump(row) for row in rows) + "\n]"
-        for name, rows in parts.items()
+        f'"{method}": {{"{key}": [\n' + ",\n".join(dump(row) for row in rows) + "\n]}"
+        for method, answer in listing.lists.items()
+        for key, rows in answer.items()
     )
     toolsets = dump(list(listing.toolsets))
-    return "{\n" + ",\n".join((f'"toolsets": {toolsets}', *lists)) + "\n}\n"
+    return f'{{"toolsets": {toolsets},\n"lists": {{\n' + ",\n".join(lists) + "\n}}\n"
 
 
 def dump(value: Any) -> str:
