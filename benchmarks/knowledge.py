@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--postgres")
     parser.add_argument("--deep", action="store_true", help="with deep vectors, too")
     args = parser.parse_args()
-    static, deep = load_provider("static"), load_provider("deep") if args.deep else None
+    static, deep = load_provider("everyday"), load_provider("deep") if args.deep else None
     modes = {"words": KnowledgeModels(), "static": KnowledgeModels(static)}
     if deep:
         modes |= {"deep": KnowledgeModels(static, deep)}

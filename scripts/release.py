@@ -36,6 +36,8 @@ HOME = "https://example.org/sonde"
 BUNDLED = {
     "deep.onnx": ("ibm-granite/granite-embedding-30m-english, fine-tuned", "Apache-2.0"),
     "deep-vocab.txt": ("vocabulary of granite-embedding-30m-english", "Apache-2.0"),
+    "everyday-rows.npy": ("minishlab/potion-base-8M over the static table's pieces", "MIT"),
+    "everyday-scales.npy": ("minishlab/potion-base-8M over the static table's pieces", "MIT"),
     "static-rows.npy": ("trained from sentence-transformers/all-MiniLM-L6-v2", "Apache-2.0"),
     "static-scales.npy": ("trained from sentence-transformers/all-MiniLM-L6-v2", "Apache-2.0"),
     "static-vocab.txt": ("word pieces of bert-base-uncased and words of code", "Apache-2.0"),

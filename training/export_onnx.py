@@ -1,7 +1,7 @@
 """BERT weights (safetensors) -> the int8 ONNX graph that the package ships.
 
     python training/export_onnx.py WEIGHTS.safetensors OUT.onnx
-        [--calibrate PAIRS --vocabulary FILE | --fp32] [--beside GRAPH.onnx]
+        [--calibrate PAIRS --vocabulary FILE | --fp32] [--beside GRAPH.onnx | --into GRAPH.onnx]
 
 The graph is written node by node with the `onnx` helper, so that it holds exactly what the
 CPU runtime has fast kernels for: rows of the int8 token table, one product for query, key and
@@ -11,7 +11,8 @@ without VNNI. `--calibrate` names pairs whose passages decide how outlier channe
 activations into weights (SmoothQuant), which wins back more than the eighth bit. Ten products that
 it does not help have a scale for every 128 numbers of a row instead, of weights and activations
 alike: twice the time of the others, and nearly exact. `--beside` puts an encoder of code next to
-the one in a graph that this script wrote: both read the same tables.
+the one in a graph that this script wrote: both read the same tables. `--into` replaces the layers
+for questions and prose in such a graph by WEIGHTS, which holds them alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from read_onnx import read_graph
 
 LAYERS, HIDDEN, HEADS, EPSILON = 6, 384, 12, 1e-12
 MICROSOFT = "com.microsoft"
@@ -323,6 +325,15 @@ def measure_peaks(w: Weights, name: str, passages: list[str], vocabulary: Path) 
     return peaks
 
 
+def replace_layers(whole: onnx.ModelProto, made: onnx.ModelProto) -> onnx.ModelProto:
+    """A graph with the layers for questions and prose of another of the same shape."""
+    new = {constant.name: constant for constant in made.graph.initializer}
+    for constant in whole.graph.initializer:
+        if constant.name.startswith("layer"):
+            constant.CopyFrom(new[constant.name])
+    return whole
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("weights", type=Path)
@@ -331,9 +342,12 @@ def main() -> None:
     parser.add_argument("--bits", type=int, default=7)
     parser.add_argument("--calibrate", type=Path, help="pairs (JSON lines, gzip)")
     parser.add_argument("--beside", type=Path, help="a graph that gets an output for code")
+    parser.add_argument("--into", type=Path, help="a graph whose layers are replaced")
     parser.add_argument("--vocabulary", type=Path, help="the list of pieces, to calibrate with")
     options = parser.parse_args()
     weights = read_safetensors(options.weights)
+    if options.into:
+        weights = read_graph(options.into) | weights
     name, peaks = "code" if options.beside else "layer", None
     if options.calibrate:
         with gzip.open(options.calibrate, "rt", encoding="utf-8") as file:
@@ -342,6 +356,8 @@ def main() -> None:
     beside = onnx.load(options.beside) if options.beside else None
     quantised = not options.fp32
     model = build(weights, name, quantised=quantised, bits=options.bits, peaks=peaks, beside=beside)
+    if options.into:
+        model = replace_layers(onnx.load(options.into), model)
     onnx.save(model, str(options.out))
     print(f"{options.out}: {options.out.stat().st_size / 1e6:.1f} MB")
 

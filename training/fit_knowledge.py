@@ -240,7 +240,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=50)
     args = parser.parse_args()
     random.seed(5)
-    models = KnowledgeModels(load_provider("static"), load_provider("deep"))
+    models = KnowledgeModels(load_provider("everyday"), load_provider("deep"))
     asked: list[Asked] = []
     foreign: list[Asked] = []
     for project, texts in list_texts(args):

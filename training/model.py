@@ -83,6 +83,10 @@ class Encoder(nn.Module):
         return {name: w.detach() for name, w in zip(self.names, self.weights, strict=True)}
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        return F.normalize(self.run_layers(ids, mask)[:, 0].float(), dim=-1)
+
+    def run_layers(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The rows of all pieces behind the last layer."""
         full = dict(zip(self.names, self.weights, strict=True))
         words = full.pop("embeddings.word_embeddings.weight")
         w = {name: weight.to(self.dtype) for name, weight in full.items()}
@@ -93,7 +97,7 @@ class Encoder(nn.Module):
         seen = mask[:, None, None, :]
         for i in range(sum(name.endswith("self.query.weight") for name in w)):
             x = self._run_layer(x, seen, w, f"encoder.layer.{i}")
-        return F.normalize(x[:, 0].float(), dim=-1)
+        return x
 
     def _run_layer(self, x: Tensor, seen: Tensor, w: dict[str, Tensor], key: str) -> Tensor:
         rows, length, width = x.shape

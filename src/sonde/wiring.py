@@ -307,8 +307,8 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
 
 def _open_library(settings: Settings, workspace: Workspace, users: Users) -> Library:
     models = KnowledgeModels(
-        workspace.static, workspace.deep, workspace.background_deep, settings.home / "knowledge",
-        in_background=workspace.stays,
+        load_provider("everyday") if workspace.static else None, workspace.deep,
+        workspace.background_deep, settings.home / "knowledge", in_background=workspace.stays,
     )  # fmt: skip
     uploads = settings.home / "uploads"
     if workspace.stays and uploads.is_dir():

@@ -59,6 +59,7 @@ def makers(deep: onnx.OnnxEmbedder, folder: Path) -> Iterator[dict[str, Callable
     ):
         yield {
             "static": lambda: load_provider("static"),
+            "everyday": lambda: load_provider("everyday"),
             "deep": lambda: deep,
             "apart": lambda: apart,
             "http": lambda: EndpointEmbedder(plain.address, 384, "http:it", deep.name),

@@ -18,21 +18,23 @@ REFERENCE_TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("prefix", "most"), [("static-", 10 * MEGABYTE), ("deep", 32 * MEGABYTE)])
+@pytest.mark.parametrize(
+    ("prefix", "most"),
+    [("static-", 10 * MEGABYTE), ("everyday-", 10 * MEGABYTE), ("deep", 32 * MEGABYTE)],
+)
 def test_a_bundled_model_stays_within_its_size(prefix: str, most: int) -> None:
     sizes = [len(f.read_bytes()) for f in BUNDLED.iterdir() if f.name.startswith(prefix)]
-    assert 0 < sum(sizes) <= most
+    assert 0 < sum(sizes) <= most * MEGABYTE
 
 
-def test_the_static_table_has_a_row_and_a_scale_for_every_piece() -> None:
+@pytest.mark.parametrize("table", ["static", "everyday"])
+def test_a_table_has_a_row_and_a_scale_for_every_piece_and_stays_in_its_file(table: str) -> None:
     pieces = read_vocabulary(BUNDLED, "static-vocab.txt")
     assert len(set(pieces)) == len(pieces)
-    assert map_array(BUNDLED, "static-rows.npy").shape == (len(pieces), 256)
-    assert map_array(BUNDLED, "static-scales.npy").shape == (len(pieces),)
-
-
-def test_the_static_table_stays_in_its_file() -> None:
-    assert isinstance(map_array(BUNDLED, "static-rows.npy"), np.memmap)
+    rows = map_array(BUNDLED, f"{table}-rows.npy")
+    assert rows.shape == (len(pieces), 256)
+    assert isinstance(rows, np.memmap)
+    assert map_array(BUNDLED, f"{table}-scales.npy").shape == (len(pieces),)
 
 
 def test_quantised_vectors_stay_near_those_of_the_full_precision_model() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sonde.embedding.static import EVERYDAY_NAME
 from sonde.errors import EmptyQuery, InvalidRequest, UnknownArgument
 from sonde.mcp.listing import Listing
 from sonde.stores.knowledge.base import Entry, Piece
@@ -264,7 +265,7 @@ def test_vectors_join_in_and_say_so(open_app):
     answer = notes_search(app, "automobile repair", work=work())
     assert uris(answer)[0] == "notes://car"
     assert answer["results"][0]["score_type"] == "fts+vector"
-    assert store.list_bare("notes", app.workspace.static.name, 10) == []
+    assert store.list_bare("notes", EVERYDAY_NAME, 10) == []
 
 
 @pytest.mark.row("004-60")

@@ -24,7 +24,7 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 Mode = Literal["query", "passage", "code"]
 """What a text is; a passage of `code` is one like others, except to the bundled deep model."""
 PASSAGE_MODES: Mapping[Kind, Mode] = {"code": "code", "docs": "passage"}
-DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-5", 384
+DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-6", 384
 """Of the bundled deep model; a new model gets the next number."""
 
 
@@ -64,6 +64,7 @@ def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vect
 
 PROVIDERS: Mapping[str, str] = {
     "static": "sonde.embedding.static:StaticEmbedder",
+    "everyday": "sonde.embedding.static:EverydayEmbedder",
     "deep": "sonde.embedding.onnx:OnnxEmbedder",
     "http": "sonde.embedding.services:EndpointEmbedder",
     "openai": "sonde.embedding.services:OpenAIEmbedder",

@@ -5,8 +5,9 @@ A thousand times cheaper than an encoder, because nothing depends on context.
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from itertools import chain
@@ -75,8 +76,8 @@ def _measure_pieces(ids: dict[str, int]) -> tuple[dict[str, int], dict[str, int]
     return ids, longest
 
 
-NAME = "sonde-static-1"
-DIMENSIONS = 256  # of the bundled rows
+NAME, EVERYDAY_NAME = "sonde-static-1", "sonde-everyday-1"
+DIMENSIONS = 256  # of the rows of one table
 _CACHED_WORDS = 50_000  # some 10 MB at most
 
 
@@ -115,41 +116,62 @@ class Pieces(dict[str, tuple[int, ...]]):
         return result
 
 
-class StaticEmbedder:
-    """Loads on first use: 8 MB of rows stay in the file, memory-mapped."""
+_Table = tuple[NDArray[np.int8], NDArray[np.float32], float]
+"""Rows, their scales, and the share of the table in a vector."""
 
+
+class StaticEmbedder:
+    """The table for code and documentation. Loads on first use; rows stay memory-mapped."""
+
+    tables: Mapping[str, float] = {"static": 1.0}
+    """The tables by name, and how much each counts."""
     dimensions = DIMENSIONS
 
     def __init__(self, folder: Traversable = BUNDLED, name: str = NAME) -> None:
         self._folder, self.name = folder, name
         self._lock = threading.Lock()
-        self._loaded: tuple[Pieces, NDArray[np.int8], NDArray[np.float32]] | None = None
+        self._loaded: tuple[Pieces, list[_Table]] | None = None
 
     @property
     def is_loaded(self) -> bool:
         return self._loaded is not None
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:  # noqa: ARG002
-        pieces, rows, scales = self._load()
-        vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
+        pieces, tables = self._load()
+        vectors = np.zeros((len(texts), len(tables), DIMENSIONS), np.float32)
         for at, text in enumerate(texts):
             ids = np.array(pieces.find_rows(text), np.intp)
             if len(ids):
                 # each by itself: a text's vector must not depend on what is embedded with it
-                row = np.dot(scales[ids], rows[ids].astype(np.float32), out=vectors[at])
-                row /= np.sqrt(np.dot(row, row)) or 1
-        return vectors
+                for (rows, scales, share), row in zip(tables, vectors[at], strict=True):
+                    np.dot(scales[ids], rows[ids].astype(np.float32), out=row)
+                    row /= (np.sqrt(np.dot(row, row)) or 1) / share
+        return vectors.reshape(len(texts), self.dimensions)
 
     def close(self) -> None:
         with self._lock:
             self._loaded = None
 
-    def _load(self) -> tuple[Pieces, NDArray[np.int8], NDArray[np.float32]]:
+    def _load(self) -> tuple[Pieces, list[_Table]]:
         with self._lock:
             if self._loaded is None:
                 pieces = Pieces(read_vocabulary(self._folder, "static-vocab.txt"))
-                # as plain arrays: every look into a `memmap` costs some Python
-                rows = np.asarray(map_array(self._folder, "static-rows.npy"), np.int8)
-                scales = np.asarray(map_array(self._folder, "static-scales.npy"), np.float32)
-                self._loaded = (pieces, rows, scales)
+                length = math.hypot(*self.tables.values())
+                tables = [(*self._map(name), n / length) for name, n in self.tables.items()]
+                self._loaded = (pieces, tables)
             return self._loaded
+
+    def _map(self, name: str) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        # as plain arrays: every look into a `memmap` costs some Python
+        rows = np.asarray(map_array(self._folder, f"{name}-rows.npy"), np.int8)
+        return rows, np.asarray(map_array(self._folder, f"{name}-scales.npy"), np.float32)
+
+
+class EverydayEmbedder(StaticEmbedder):
+    """For notes, documents and chats: a table of everyday English beside the same one."""
+
+    tables: Mapping[str, float] = {"static": 0.6, "everyday": 1.0}
+    dimensions = 2 * DIMENSIONS
+
+    def __init__(self, folder: Traversable = BUNDLED, name: str = EVERYDAY_NAME) -> None:
+        super().__init__(folder, name)
