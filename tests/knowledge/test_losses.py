@@ -205,6 +205,19 @@ def test_mail_comes_in_with_its_attachments_and_what_it_forwards():
     assert entry.facts[LEFT_OUT] == {"attached file": 1}
 
 
+def test_the_page_of_a_mail_is_read_where_the_plain_text_says_something_else():
+    mail = make_mail()
+    mail.set_content("Your mail program shows no pages. Read this message online, please.")
+    mail.add_alternative(
+        "<p>The boats leave at <b>seven</b> from the old yard.</p>", subtype="html"
+    )
+    assert "The boats leave at seven" in text_of(parse("x.eml", bytes(mail))[0])
+    mail.clear_content()
+    mail.set_content("The boats\nleave at seven -- Ann")
+    mail.add_alternative("<p>The boats leave at <b>seven</b></p><p>Ann</p>", subtype="html")
+    assert text_of(parse("x.eml", bytes(mail))[0]).endswith("leave at seven -- Ann")
+
+
 def test_a_line_of_a_body_that_begins_with_from_splits_no_mail():
     box = (
         b"From a@b Mon Jan  1 10:00:00 2024\nSubject: one\nFrom: a@b\n\nDear all,\n\n"

@@ -33,6 +33,8 @@ _CREATED = ("created", "date", "created_at", "creation_date", "date created", "c
             "published", "upload_date")  # fmt: skip
 _MODIFIED = ("updated", "modified", "last_modified", "updated_at", "date modified")
 _ADDRESSES = ("canonical", "url", "source", "source_url", "canonical_url", "link", "webpage_url")
+_SYMBOL = re.compile(r"(?m)(?<=^)[ \t]*[\uf000-\uf0ff](?=\s)")
+"""A bullet in a font of symbols, at the start of a line."""
 _KIND = re.compile(r"[\w .+/-]{1,40}")
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 MAX_FRONT_MATTER_CHARS = 1 << 16  # longer stays text: YAML is slow to parse
@@ -356,6 +358,7 @@ def make_document(
             raise RefusedFormat("scanned", count_of(lost["scanned page"], "page"))
         raise RefusedFormat("no_text")
     known = {name: value for name, value in known.items() if value}
+    text = _SYMBOL.sub("•", text)
     return make_entry("media", title.strip() or file.stem, text, file, facts=facts,
                       **{"media_type": kind} | known)  # fmt: skip
 

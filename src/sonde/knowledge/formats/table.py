@@ -22,6 +22,7 @@ from sonde.knowledge.formats import (
     pdf,
     prompts,
     transcripts,
+    whatsapp,
 )
 from sonde.knowledge.formats.data_files import SAMPLE_ROWS
 from sonde.knowledge.formats.office import legacy, opendocument, rtf, sheets, word
@@ -140,7 +141,7 @@ _JSON: tuple[tuple[Callable[[Any], object], Callable[[File, Any], list[Entry]]],
 """What reads JSON of which shape."""
 _LINES: tuple[tuple[tuple[Source, ...], Callable[[str], bool], Parser], ...] = (
     (("chats",), messengers.is_signal, messengers.parse_signal),
-    (("chats",), messengers.is_whatsapp, messengers.parse_whatsapp),
+    (("chats",), whatsapp.is_whatsapp, whatsapp.parse_whatsapp),
     (("media",), collected.is_clippings, collected.parse_clippings),
 )
 """What reads text that begins like an export, and which sources it makes."""
