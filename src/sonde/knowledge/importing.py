@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
@@ -17,7 +17,7 @@ from sonde.errors import FileMissing
 from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.formats.mail import is_mailbox, split_mailbox
 from sonde.knowledge.formats.messengers import PEOPLE
-from sonde.knowledge.identity import Known, Mark, match_entries, name_entries, stamp_entry
+from sonde.knowledge.identity import Known, Mark, match_entries, name_entries
 from sonde.knowledge.library import Refusals
 from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.reconcile import PART, Reconciler, is_whole
@@ -221,14 +221,17 @@ class _Run:
                 self.reconciler.counts["redacted"] += parsed.redacted
                 for each in parsed.skipped:
                     self._skip(each)
-                count = str(len(parsed.entries)) if is_only else PART
-                made = [stamp_entry(each, mark._replace(entries=count)) for each in parsed.entries]
-                found = match_entries(left, made)
+                count = str(len(parsed.heads)) if is_only else PART
+                ours = mark._replace(entries=count)
+                heads = [replace(each, hash=ours._replace(text=each.hash).write())
+                         for each in parsed.heads]  # fmt: skip
+                found = match_entries(left, heads)
                 matched = set(found)
                 left = [each for each in left if each not in matched]
-                keys = name_entries(made, found, used)
-                for key, entry, old in zip(keys, made, found, strict=True):
-                    self.reconciler.settle(path, key, entry, old)
+                keys = name_entries(heads, found, used)
+                rows = zip(keys, heads, found, parsed.read(), strict=True)
+                for key, head, old, entry in rows:
+                    self.reconciler.settle(path, key, replace(entry, hash=head.hash), old)
             part = behind
         if not used:
             self._skip(Skipped(path, "no_text"))

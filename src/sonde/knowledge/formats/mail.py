@@ -108,7 +108,7 @@ def split_mailbox(parts: Iterable[bytes], most: int) -> Iterator[bytes]:
         yield left
 
 
-def parse_mbox(file: File) -> list[Entry]:
+def parse_mbox(file: File) -> Iterable[Entry]:
     """A mailbox: one entry per message. One that cannot be read is left out and named."""
     starts = list(_list_starts(file.data))
     if not starts or starts[0][0] != 0:
@@ -304,17 +304,17 @@ class _Field(NamedTuple):
     value: str
 
 
-def parse_calendar(file: File) -> list[Entry]:
+def parse_calendar(file: File) -> Iterable[Entry]:
     """The events, tasks and journals of a calendar."""
     return _parse_records(file, _EVENT)
 
 
-def parse_contacts(file: File) -> list[Entry]:
+def parse_contacts(file: File) -> Iterable[Entry]:
     """The cards of an address book."""
     return _parse_records(file, _CARD)
 
 
-def _parse_records(file: File, names: Mapping[str, str]) -> list[Entry]:
+def _parse_records(file: File, names: Mapping[str, str]) -> Iterable[Entry]:
     return make_each(
         file, "record", _list_blocks(file.text()), lambda row: [_make_record(file, *row, names)]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from sonde.knowledge.formats.data_files import SAMPLE_ROWS
 from sonde.knowledge.formats.office import legacy, opendocument, rtf, sheets, word
 from sonde.stores.knowledge.base import Entry, Source
 
-Parser = Callable[[File], list[Entry]]
+Parser = Callable[[File], Iterable[Entry]]
 
 PICTURES = ("png", "jpg", "jpeg", "gif", "webp", "tiff", "tif", "bmp")
 _MARKDOWN = ("md", "markdown", "mdown")
@@ -118,7 +118,7 @@ def _find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | Non
     return None
 
 
-def _parse_chat_export(file: File, value: Any) -> list[Entry]:
+def _parse_chat_export(file: File, value: Any) -> Iterable[Entry]:
     """Every conversation of an export in JSON. One that cannot be read is left out and named."""
     make = _find_chat_maker(value)
     assert make
@@ -130,7 +130,7 @@ def _parse_chat_export(file: File, value: Any) -> list[Entry]:
     )
 
 
-_JSON: tuple[tuple[Callable[[Any], object], Callable[[File, Any], list[Entry]]], ...] = (
+_JSON: tuple[tuple[Callable[[Any], object], Callable[[File, Any], Iterable[Entry]]], ...] = (
     (prompts.is_card, prompts.parse_card),
     (_find_chat_maker, _parse_chat_export),
     (transcripts.is_transcript, transcripts.parse_transcript),
