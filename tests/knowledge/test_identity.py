@@ -34,7 +34,7 @@ class ParseHere(Parsers):
     """Parses in this process: the law is about entries, and a child takes time to start."""
 
     def parse(self, file: File, wanted: Source | None = None) -> ParseResult:
-        request = {"path": file.path, "modified": file.modified, "wanted": wanted}
+        request = {"path": file.path, "modified": file.modified, "wanted": wanted, "named": False}
         result = collect_rows(answer_request(request, file.data, file.beside), io.BytesIO())
         assert isinstance(result, ParseResult)
         return result

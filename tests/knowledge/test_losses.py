@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import shutil
@@ -263,6 +264,24 @@ def test_settings_are_no_prompts():
         assert refused.value.reason == "unknown"
     (entry,) = parse("people.csv", b"name,content\nAnn,captain\n")
     assert (entry.source, text_of(entry)) == ("media", "name | content\nAnn | captain")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("package.json", '{"name": "walrus"}'), ("rows.jsonl", '{"animal": "walrus"}\n'),
+     ("ci.yml", "jobs: [walrus]\n"), ("data.xml", "<a>walrus</a>"), ("walrus", "walrus\n")],
+)  # fmt: skip
+def test_any_text_that_is_named_comes_in_and_none_of_a_folder(tmp_path, name, text):
+    (tmp_path / "folder").mkdir()
+    named = tmp_path / "folder" / name
+    named.write_text(text)
+    with contextlib.closing(SqliteKnowledge(tmp_path / "store")) as store:
+        assert import_source(store, tmp_path / "folder", Work()).skipped == {"unknown": 1}
+        assert import_source(store, named, Work()).added == 1
+        (entry,) = store.list_entries("media")
+        assert (text_of(entry), entry.media_type) == (text, "txt")
+        named.write_bytes(b"\x00\x01\xff" * 99)
+        assert not import_source(store, named, Work()).updated
 
 
 def test_every_loss_says_what_to_do():

@@ -194,9 +194,11 @@ class _Run:
                     mails = split_mailbox(read(), STREAMED_BYTES)
                     return digest.hexdigest(), (File(one.path, part, when) for part in mails)
         data = read_document(self.root, one.path, MAX_FILE_BYTES)
+        # a part is what somebody sent to a server: files, or a folder
+        is_named = self.root.is_file() or (self.reconciler.is_part and "/" not in one.path)
         if isinstance(data, Skipped):
             raise RefusedFormat(data.reason, data.detail)
-        file = File(one.path, data, when, self._read_beside(one.path))
+        file = File(one.path, data, when, self._read_beside(one.path), is_named)
         return hashlib.sha256(data).hexdigest(), iter([file])
 
     def _read_parts(

@@ -240,7 +240,12 @@ class Parsers:
             self.close()
         limits = str(self._memory), str(self._seconds)
         child = self._child = self._child or start_module(__name__, *limits)
-        head = {"path": file.path, "modified": file.modified, "wanted": wanted}
+        head = {
+            "path": file.path,
+            "modified": file.modified,
+            "wanted": wanted,
+            "named": file.is_named,
+        }
         sizes = {"size": len(file.data), "beside": len(file.beside)}
         packed = json.dumps(head | sizes).encode()
         scans = SCAN_SECONDS if file.suffix in SCANNED and has_tesseract() else 0.0
@@ -322,12 +327,12 @@ def unpack_entry(row: Mapping[str, Any]) -> Entry:
 
 def answer_request(request: Mapping[str, Any], data: bytes, beside: bytes) -> Iterator[bytes]:
     """The rows of the answer to a request."""
-    file = File(request["path"], data, request["modified"], beside)
+    file = File(request["path"], data, request["modified"], beside, is_named=request["named"])
     for row in _list_rows(file, request["wanted"]):
         yield json.dumps(row, default=str).encode()
 
 
-def _list_rows(file: File, wanted: Source | None) -> Iterator[Mapping[str, object] | list[object]]:
+def _list_rows(file: File, wanted: Source | None) -> Iterator[Mapping[str, object] | list[Any]]:
     left_out: list[Skipped] = []
     redacted = 0
     try:

@@ -97,6 +97,8 @@ class File:
     modified: int = 0
     beside: bytes = b""
     """A file beside it that is needed to read it: the users of a Slack export."""
+    is_named: bool = False
+    """Whether a person named this very file, and not a folder that it lies in."""
     left_out: list[Skipped] = field(default_factory=list)
     """Parts that a parser could not read, to be named in the report."""
     nested: Callable[[File], Sequence[Entry]] | None = None

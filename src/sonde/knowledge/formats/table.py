@@ -185,6 +185,8 @@ def find_parser(file: File, wanted: Source | None) -> Parser:
         return mail.parse_eml
     if file.left_out:
         raise RefusedFormat("broken", f"not JSON: {file.left_out[0].detail}")
+    if file.is_named and (suffix in prompts.READERS or suffix not in _REFUSED):
+        return documents.parse_plain_text  # somebody wants to find it, whatever it is
     raise RefusedFormat("unknown", _REFUSED.get(suffix, f".{suffix}" if suffix else "no ending"))
 
 
