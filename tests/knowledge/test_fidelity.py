@@ -80,6 +80,16 @@ def test_text_in_every_place_of_a_document_survives(ending):
         assert text.count("#") == 1  # tables of a text have names that nobody sees
 
 
+@pytest.mark.parametrize(
+    ("was", "named"),
+    [("marks.doc", "docx"), ("book.xls", "xlsx"), ("slides.ppt", "pptx"), ("marks.odt", "doc")],
+)
+def test_a_file_of_another_ending_is_read_as_what_it_is(was, named):
+    (entry,) = parse_file(File(f"x.{named}", MARKS.read(was), 1))
+    (same,) = parse_file(File(was, MARKS.read(was), 1))
+    assert entry.pieces == same.pieces
+
+
 def test_charts_and_what_lies_on_sheets_survive():
     slides, lost = read_marks("slides.odp")
     for word in "zmgrouped zmgroupdeep zmcharttitle zmseries zmcatone zmcattwo zmnotes".split():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import shutil
 import zipfile
 from email.message import EmailMessage
@@ -131,6 +132,28 @@ def test_scanned_text_is_read_by_tesseract(tmp_path):
     (entry,) = parse("scan.pdf", (tmp_path / "scan.pdf").read_bytes())
     assert "Walrus harbour" in text_of(entry)
     assert entry.facts["read_by_tesseract"] == "1 of 1 pages"
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="tesseract is not installed")
+def test_scans_are_read_once_tesseract_is_installed(tmp_path, monkeypatch):
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.new("L", (900, 200), 255)
+    ImageDraw.Draw(image).text((40, 60), "Walrus harbour", 0, ImageFont.load_default(size=64))
+    (tmp_path / "scans").mkdir()
+    image.save(tmp_path / "scans" / "scan.png")
+    installed = os.environ["PATH"]
+    with contextlib.closing(SqliteKnowledge(tmp_path / "store")) as store:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        report = import_source(store, tmp_path / "scans", Work())
+        assert (report.added, report.left_out) == (1, {"unread picture": 1})
+        assert import_source(store, tmp_path / "scans", Work()).unchanged == 1
+        monkeypatch.setenv("PATH", installed)
+        report = import_source(store, tmp_path / "scans", Work())
+        assert (report.updated, report.left_out) == (1, {})
+        (entry,) = store.list_entries("media")
+        assert "Walrus harbour" in text_of(entry)
+        assert import_source(store, tmp_path / "scans", Work()).unchanged == 1
 
 
 def test_a_pdf_with_a_broken_page_keeps_the_others():
@@ -282,6 +305,13 @@ def test_any_text_that_is_named_comes_in_and_none_of_a_folder(tmp_path, name, te
         assert (text_of(entry), entry.media_type) == (text, "txt")
         named.write_bytes(b"\x00\x01\xff" * 99)
         assert not import_source(store, named, Work()).updated
+
+
+@pytest.mark.parametrize("name", "a.docx a.pdf a.json a.mbox a.enex a.md a.xls a.epub a".split())
+def test_an_empty_file_is_called_empty(name):
+    for data in (b"", b" \n"):
+        with pytest.raises(RefusedFormat, match="no_text: the file is empty"):
+            parse(name, data)
 
 
 def test_every_loss_says_what_to_do():

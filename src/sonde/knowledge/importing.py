@@ -14,9 +14,10 @@ from pathlib import Path
 
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
-from sonde.knowledge.formats import File, RefusedFormat
+from sonde.knowledge.formats import LEFT_OUT, UNREAD, File, RefusedFormat
 from sonde.knowledge.formats.mail import is_mailbox, split_mailbox
 from sonde.knowledge.formats.messengers import PEOPLE
+from sonde.knowledge.formats.pdf import has_tesseract
 from sonde.knowledge.identity import Known, Mark, match_entries, name_entries
 from sonde.knowledge.library import Refusals
 from sonde.knowledge.parsing import Parsers
@@ -35,15 +36,15 @@ MAX_PEOPLE_BYTES = 1 << 20  # of Slack's list of users, which lies beside its ch
 MAX_EXAMPLES = 10_000  # skipped files that a report names; the rest is only counted
 
 REASONS: Mapping[str, str] = {
-    "unknown": "no known format",
-    "broken": "it cannot be read as what its name says",
+    "unknown": "no known format: export it as one that is read (docs/formats.md)",
+    "broken": "it cannot be read as what its name says: open it in its program and save it again",
     "damaged": "a part of it is damaged; the rest is imported",
     "too_large": "it is too large to be read at once: split it, or export it in parts",
     "encrypted": "it needs a password: save it without one",
-    "bomb": "it unpacks to far more than it is",
+    "bomb": "it unpacks to far more than it is: unpack it and import the folder",
     "hostile": "it holds what no honest file holds",
-    "too_slow": "reading it took too long",
-    "crashed": "reading it ended the parser",
+    "too_slow": "reading it took too long: split it, or export it in parts",
+    "crashed": "reading it ended the parser: open it in its program and save it again",
     "no_text": "there is no text in it",
     "scanned": "its pages are pictures: install tesseract",
     "missing_extra": "it needs the extra `documents`",
@@ -114,6 +115,12 @@ def import_source(
     return ImportReport(**reconciler.counts, skipped=skipped, examples=examples, left_out=lost)
 
 
+def _waits_for_tesseract(known: Sequence[Known]) -> bool:
+    """Whether a file has pages that can be read now that tesseract is installed."""
+    facts = (each.entry.facts.get(LEFT_OUT) or {} for each in known if each.entry)
+    return any(kind in lost for lost in facts for kind in UNREAD) and has_tesseract()
+
+
 @dataclass(slots=True)
 class _Run:
     """The state of one import."""
@@ -155,7 +162,8 @@ class _Run:
     def _take(self, one: ListedFile) -> None:
         known = self.reconciler.known.get(one.path, [])
         stamp = str(one.size), str(one.mtime_ns)
-        if is_whole(known) and known[0].mark[1:3] == stamp:
+        is_done = is_whole(known) and not _waits_for_tesseract(known)
+        if is_done and known[0].mark[1:3] == stamp:
             self.reconciler.pass_over(known)
             return
         before = self.refused.get(one.path)
@@ -164,7 +172,7 @@ class _Run:
             return
         try:
             digest, parts = self._open(one)
-            if is_whole(known) and known[0].mark.file == digest:
+            if is_done and known[0].mark.file == digest:
                 self.reconciler.pass_over(known)
                 return
             self._read_parts(one.path, known, Mark(digest, *stamp), parts)

@@ -77,6 +77,8 @@ def read_entries(
         left = [] if left_out is None else left_out
         yield from _parse_archive(file, wanted, left, [MAX_UNPACKED_BYTES])
         return
+    if not file.data or file.data.isspace():
+        raise RefusedFormat("no_text", "the file is empty")
     if _OWN.search(file.path):
         raise RefusedFormat("unknown", "belongs to the program")
     file = replace(file, nested=None if is_nested else _parse_nested)
@@ -142,7 +144,8 @@ def _parse_archive(
             is_known = is_known or bool(found)
             yield from (replace(each, path=f"{name}!{each.path}") for each in found)
     if not is_known:
-        raise RefusedFormat("unknown", "nothing known in the archive")
+        first = [f": {each.path} {each.detail or each.reason}" for each in left_out[:1]]
+        raise RefusedFormat("unknown", "nothing known in the archive" + "".join(first))
 
 
 def redact_entry(entry: Entry) -> tuple[Entry, int]:

@@ -68,8 +68,14 @@ class RefusedFormat(Exception):
 
 LEFT_OUT = "left_out"
 """The fact that counts what of an entry could not be read, by kind."""
+BY_TESSERACT = "read_by_tesseract"
+"""The fact that names what of an entry tesseract read."""
+UNREAD = ("scanned page", "unread picture")
+"""What tesseract reads once it is installed."""
 LOSSES: Mapping[str, str] = {
     "scanned page": "install tesseract with the language of the pages, then import again",
+    "unread picture": "install tesseract, then import again: it reads text in pictures",
+    "unreadable page": "install its language for tesseract, scan it again, or split the file",
     "damaged page": "open the file in its own program, save it, and import it again",
     "damaged part": "open the file in its own program, save it, and import it again",
     "encrypted part": "save it without a password or signature, and import it again",
@@ -306,7 +312,7 @@ def open_archive(data: bytes, most: int = MAX_UNPACKED_BYTES) -> zipfile.ZipFile
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         members = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, OSError) as error:
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
         raise RefusedFormat("broken", str(error)) from error
     size = sum(member.file_size for member in members)
     packed = sum(member.compress_size for member in members)
@@ -363,7 +369,7 @@ def make_document(
     if not text.strip():
         if lost["scanned page"]:
             raise RefusedFormat("scanned", count_of(lost["scanned page"], "page"))
-        raise RefusedFormat("no_text")
+        raise RefusedFormat("no_text", ", ".join(count_of(n, kind) for kind, n in lost.items()))
     known = {name: value for name, value in known.items() if value}
     text = _SYMBOL.sub("•", text)
     return make_entry("media", title.strip() or file.stem, text, file, facts=facts,

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from sonde.knowledge.formats import (
+    BY_TESSERACT,
     File,
     RefusedFormat,
     compose_accents,
@@ -25,7 +26,7 @@ from sonde.knowledge.formats import (
 )
 from sonde.knowledge.formats.data_files import load_json
 from sonde.knowledge.formats.pages import declared_charset, read_html
-from sonde.knowledge.formats.pdf import read_picture
+from sonde.knowledge.formats.pdf import has_tesseract, read_picture
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -117,9 +118,11 @@ def parse_image(file: File) -> list[Entry]:
                 taken = str(value).replace(":", "-", 2)
     text = "\n".join(f"{key}: {value}" for key, value in facts.items())
     if seen := read_picture(file.data):
-        facts["read_by_tesseract"] = "the text in the picture"
+        facts[BY_TESSERACT] = "the text in the picture"
         text = f"{seen}\n\n{text}"
-    return [make_document(file, "image", "", text, facts=facts, created_at=read_time(taken))]
+    lost = Counter({"unread picture": int(not has_tesseract())})
+    created = read_time(taken)
+    return [make_document(file, "image", "", text, lost=lost, facts=facts, created_at=created)]
 
 
 def is_notebook(value: Any) -> bool:

@@ -33,6 +33,11 @@ MAX_EDITS = 1_000  # saves that a presentation remembers
 MAX_NESTED_RECORDS = 50  # real ones nest about ten deep
 
 
+def is_legacy(data: bytes) -> bool:
+    """Whether a file is in an old format, whatever its name; newer ones with a password are not."""
+    return data.startswith(_OLE) and "EncryptedPackage".encode("utf-16-le") not in data
+
+
 def _open(file: File) -> Any:
     import olefile
 
