@@ -62,10 +62,10 @@ def parse_file(
 
     Members of an archive that are not imported are added to `left_out`.
     """
-    return list(read_entries(file, wanted, left_out, is_nested=is_nested))
+    return list(stream_entries(file, wanted, left_out, is_nested=is_nested))
 
 
-def read_entries(
+def stream_entries(
     file: File,
     wanted: Source | None = None,
     left_out: list[Skipped] | None = None,
@@ -339,7 +339,7 @@ def _list_rows(file: File, wanted: Source | None) -> Iterator[Mapping[str, objec
     left_out: list[Skipped] = []
     redacted = 0
     try:
-        for found in read_entries(file, wanted, left_out):
+        for found in stream_entries(file, wanted, left_out):
             entry, count = redact_entry(found)
             redacted += count
             pieces = iter(entry.pieces)

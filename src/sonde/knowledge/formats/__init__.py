@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-import unicodedata
 import zipfile
 import zlib
 from collections import Counter
@@ -398,15 +397,3 @@ def make_chat(title: str, messages: Sequence[Piece], file: File, **facts: Any) -
     facts["created_at"] = facts.get("created_at") or min(times, default=file.modified)
     facts["last_modified"] = facts.get("last_modified") or max(times, default=file.modified)
     return Entry("chats", " ".join(title.split()), placed, **facts)
-
-
-_ACCENTS = {
-    '"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "c": "\u0327",
-    "r": "\u030a", "v": "\u030c", "=": "\u0304", "u": "\u0306", "H": "\u030b", ".": "\u0307",
-}  # fmt: skip
-_ACCENT = re.compile(r"""\\(?:(["'`^~=.])\s*|([crvuH])(?=\{|\s))\s*\{?\\?([A-Za-z])\}?""")
-
-
-def compose_accents(text: str) -> str:
-    """LaTeX with its accents as letters."""
-    return _ACCENT.sub(lambda f: unicodedata.normalize("NFC", f[3] + _ACCENTS[f[1] or f[2]]), text)

@@ -19,12 +19,12 @@ from typing import Any
 from sonde.knowledge.formats import (
     MAX_URL_CHARS,
     File,
-    compose_accents,
     list_dicts,
     make_document,
     make_each,
 )
 from sonde.knowledge.formats.data_files import load_json, read_named_rows, read_table
+from sonde.knowledge.formats.documents import compose_accents
 from sonde.knowledge.formats.office import write_row
 from sonde.knowledge.formats.pages import declared_charset
 from sonde.knowledge.identity import DERIVED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import posixpath
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,7 +15,6 @@ from sonde.knowledge.formats import (
     BY_TESSERACT,
     File,
     RefusedFormat,
-    compose_accents,
     decode_bytes,
     list_dicts,
     make_document,
@@ -287,3 +287,15 @@ def _read_mail_date(text: str) -> int | None:
         return read_time(parsedate_to_datetime(text)) if text else None
     except (ValueError, TypeError, IndexError):
         return read_time(text)
+
+
+_ACCENTS = {
+    '"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "c": "\u0327",
+    "r": "\u030a", "v": "\u030c", "=": "\u0304", "u": "\u0306", "H": "\u030b", ".": "\u0307",
+}  # fmt: skip
+_ACCENT = re.compile(r"""\\(?:(["'`^~=.])\s*|([crvuH])(?=\{|\s))\s*\{?\\?([A-Za-z])\}?""")
+
+
+def compose_accents(text: str) -> str:
+    """LaTeX with its accents as letters."""
+    return _ACCENT.sub(lambda f: unicodedata.normalize("NFC", f[3] + _ACCENTS[f[1] or f[2]]), text)
