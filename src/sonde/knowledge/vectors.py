@@ -85,8 +85,8 @@ def _write_passages(
     for entry, piece in ((found.entry, found.piece) for found in bare):
         said = f"{piece.sender}: {piece.text}" if piece.sender else piece.text
         at = piece.place - 1
-        known = here.get((entry.id, at))  # most stand in the same batch
-        before = [known] if known else store.read_pieces(source, entry.id, at, 1) if at >= 0 else []
+        known = [here[entry.id, at]] if (entry.id, at) in here else None  # most are in the batch
+        before = (known or store.read_pieces(source, entry.id, at, 1)) if at >= 0 else []
         context = before[0].text[-_BEFORE_CHARS:] if before else ""
         texts.append(piece.text if piece.field == TITLE else f"{said}\n{context}".strip())
     return texts

@@ -239,5 +239,5 @@ def _find_rows(node: Any) -> Iterator[Any]:
     for each in node:
         if each.tag == f"{_TABLE}table-row":
             yield each
-        else:
+        elif each.tag != f"{_TABLE}shapes":
             yield from _find_rows(each)
