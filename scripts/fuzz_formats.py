@@ -109,7 +109,7 @@ class Run:
         path, data = self._chance.choice(seeds)
         mutant = mutate(data, self._chance, self._chance.choice(seeds)[1])
         try:
-            made = self._parsers.parse(File(path, mutant, 1)).entries
+            made = list(self._parsers.parse(File(path, mutant, 1)).read())
             self.outcomes["came in"] += 1
             self._check(made)
         except RefusedFormat as error:

@@ -96,9 +96,26 @@ def test_assistants_keep_voice_attachments_and_artifacts():
     message = {"uuid": "m", "sender": "assistant", "content": [
         {"type": "text", "text": "here"},
         {"type": "tool_use", "name": "artifacts", "input": {"title": "Plan", "content": "plans"}},
+        {"type": "tool_result", "content": [{"type": "text", "text": "found"}]},
     ], "attachments": [{"file_name": "a.txt", "extracted_content": "inside"}]}  # fmt: skip
     said = chat_texts("c.json", [{"uuid": "c", "name": "n", "chat_messages": [message]}])
-    assert said == [("assistant", "here\nPlan\nplans\n\n[a.txt]\n\ninside")]
+    assert said == [("assistant", "here\nPlan\nplans\nfound\n\n[a.txt]\n\ninside")]
+
+
+def test_every_picture_of_a_conversation_is_counted_once():
+    def say(parent: str | None, *parts: Any, **content: Any) -> Any:
+        content = {"parts": parts, **content}
+        return {"parent": parent, "message": {"author": {"role": "user"}, "content": content}}
+
+    shown = {"content_type": "image_asset_pointer"}
+    heard = {"content_type": "audio_asset_pointer"}  # its words are a part of their own
+    mapping = {"a": say(None, "see", shown, heard), "b": say("a", "one"), "c": say("a", "two"),
+               "d": say("b", title="Page", url="https://x.org", text="quoted")}  # fmt: skip
+    data = json.dumps([{"conversation_id": "c", "current_node": "d", "mapping": mapping}])
+    first, other = parse("c.json", data.encode())
+    assert first.facts[LEFT_OUT] == {"picture": 1}
+    assert LEFT_OUT not in other.facts
+    assert first.pieces[-1].text == "Page\nhttps://x.org\nquoted"
 
 
 def test_messages_as_programs_send_them():
@@ -152,11 +169,24 @@ def test_messengers_of_other_makers():
                 "id": "1",
                 "timestamp": "2024-03-01T10:00:00Z",
                 "author": {"name": "ann"},
+                "timestampEdited": "2024-03-01T10:01:00Z",
                 "content": "hi",
+                "embeds": [{"title": "Yard", "fields": [{"name": "Boats", "value": "two"}]}],
+                "stickers": [{"name": "wave"}],
             }
         ],
     }
-    assert chat_texts("d.json", discord) == [("ann", "hi")]
+    assert chat_texts("d.json", discord) == [("ann", "hi\nYard\nBoats\ntwo\n[wave] (edited)")]
+    sent = {"type": "message", "date_unixtime": "1", "from": "Ann", "from_id": "user1", "text": ""}
+    telegram = {"name": "Yard", "id": 1, "messages": [
+        sent | {"text": "changed", "edited_unixtime": "2", "edited": "2024-03-01T10:00:00"},
+        sent | {"photo": "photos/boat.jpg"}, sent | {"photo": "(File not included. Change …)"},
+        sent | {"contact_information": {"first_name": "Bob", "phone_number": "123"}},
+        sent | {"text": "news", "forwarded_from": "Gazette"}]}  # fmt: skip
+    said = ["changed (edited)", "[boat.jpg]", "Bob 123", "Forwarded from Gazette:\nnews"]
+    assert chat_texts("result.json", telegram) == [("Ann", text) for text in said]
+    slack = [{"type": "message", "ts": "1.0", "user": "U", "text": "hi", "edited": {"ts": "2.0"}}]
+    assert chat_texts("2024-03-01.json", slack) == [("U", "hi (edited)")]
     broken = "Grüße".encode().decode("latin-1")  # as Meta writes it
     meta = {"participants": [{"name": "Ann"}], "thread_path": "inbox/1", "messages": [
         {"sender_name": "Bob", "timestamp_ms": 2, "content": broken},

@@ -1,6 +1,8 @@
 """Files by pandoc, LibreOffice, AbiWord and others keep at least 99 % of their words.
 
-`benchmarks/fidelity.py` makes these and a hundred more; `made.zip` holds some of them.
+`benchmarks/fidelity.py` makes these and a hundred more; `made.zip` holds some of them. `marks.zip`
+holds what LibreOffice made of `marks.fodt`, which has a word beginning with "zm" in every place
+where a text may hide, of slides with groups and a chart, and of a workbook with a comment and link.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from sonde.knowledge.formats import File
+from sonde.knowledge.formats import LEFT_OUT, File
 from sonde.knowledge.parsing import parse_file
 
 HERE = Path(__file__).parent / "fidelity"
 MADE = zipfile.ZipFile(HERE / "made.zip")
+MARKS = zipfile.ZipFile(HERE / "marks.zip")
 _MARKUP = re.compile(r"^---$.*?^---$|\(https?://[^)]*\)|^\[\^\d\]:|\[\^\d\]|^:::[^\n]*|^ *\d+\. ",
                      re.DOTALL | re.MULTILINE)  # fmt: skip
 
@@ -53,3 +56,48 @@ def test_structure_and_metadata_survive(name):
     assert "(https://example.org/register)" in text
     assert re.search(r"Otter +\| +9 +\| +Lindqvist", text)
     assert re.search(r"autumn\.\[?1(?s:.*)1[.\]]\s+The yard at Kilbrannan", text)
+
+
+def read_marks(name: str) -> tuple[str, dict[str, int]]:
+    (entry,) = parse_file(File(name, MARKS.read(name), 1))
+    return "".join(piece.text for piece in entry.pieces), entry.facts.get(LEFT_OUT, {})
+
+
+@pytest.mark.parametrize("ending", ["docx", "odt", "fodt", "rtf", "doc"])
+def test_text_in_every_place_of_a_document_survives(ending):
+    text, lost = read_marks(f"marks.{ending}")
+    places = "header inserted footnote endnote comment control textbox nested listone footer"
+    for place in places.split():
+        assert text.count(f"zm{place}") == 1, place
+    assert "[zmlinktext](https://zmlink.example.org/x)" in text
+    assert "zmcella | zmcellb" in text
+    assert "shapeType" not in text  # a property of the text box
+    if ending != "doc":  # there, deleted text is marked by its format only
+        assert "zmdeleted" not in text
+        assert lost["tracked deletion"] == 1
+        assert "Comment by C: zmcomment said" in text
+        assert re.search(r"^# \s*Zmheadone$", text, re.MULTILINE)
+        assert text.count("#") == 1  # tables of a text have names that nobody sees
+
+
+@pytest.mark.parametrize(
+    ("was", "named"),
+    [("marks.doc", "docx"), ("book.xls", "xlsx"), ("slides.ppt", "pptx"), ("marks.odt", "doc")],
+)
+def test_a_file_of_another_ending_is_read_as_what_it_is(was, named):
+    (entry,) = parse_file(File(f"x.{named}", MARKS.read(was), 1))
+    (same,) = parse_file(File(was, MARKS.read(was), 1))
+    assert entry.pieces == same.pieces
+
+
+def test_charts_and_what_lies_on_sheets_survive():
+    slides, lost = read_marks("slides.odp")
+    for word in "zmgrouped zmgroupdeep zmcharttitle zmseries zmcatone zmcattwo zmnotes".split():
+        assert word in slides
+    assert "embedded object" not in lost
+    assert read_marks("slides.ppt")[1]["embedded object"] == 1
+    for ending in ("xls", "ods"):
+        text, _ = read_marks(f"book.{ending}")
+        assert "zmxcomment" in text
+        assert "https://zmxlink.example.org/" in text
+        assert "# zmsecond\nzmsecondcell" in text

@@ -88,7 +88,7 @@ def test_entities_in_documents_are_not_resolved(parsers, fixtures, name, head):
             target.writestr(member, text)
     assert changed == 1
     try:
-        entries = parsers.parse(File(name, packed.getvalue(), 1)).entries
+        entries = list(parsers.parse(File(name, packed.getvalue(), 1)).read())
     except RefusedFormat as error:
         assert error.reason in ("broken", "hostile", "no_text")  # noqa: PT017 - either is right
         return

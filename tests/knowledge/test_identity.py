@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,7 +23,7 @@ from hypothesis import strategies as st
 
 from sonde.knowledge.formats import File
 from sonde.knowledge.importing import ImportReport, import_source
-from sonde.knowledge.parsing import ParseResult, Parsers, parse_file, redact_entry
+from sonde.knowledge.parsing import ParseResult, Parsers, answer_request, collect_rows
 from sonde.knowledge.reconcile import EDITED
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import Entry, Source
@@ -35,9 +34,10 @@ class ParseHere(Parsers):
     """Parses in this process: the law is about entries, and a child takes time to start."""
 
     def parse(self, file: File, wanted: Source | None = None) -> ParseResult:
-        left: list[Any] = []
-        made = [redact_entry(entry) for entry in parse_file(file, wanted, left)]
-        return ParseResult([entry for entry, _ in made], sum(n for _, n in made), left)
+        request = {"path": file.path, "modified": file.modified, "wanted": wanted, "named": False}
+        result = collect_rows(answer_request(request, file.data, file.beside), io.BytesIO())
+        assert isinstance(result, ParseResult)
+        return result
 
 
 @dataclass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
 import shutil
 import zipfile
 from email.message import EmailMessage
@@ -132,6 +134,28 @@ def test_scanned_text_is_read_by_tesseract(tmp_path):
     assert entry.facts["read_by_tesseract"] == "1 of 1 pages"
 
 
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="tesseract is not installed")
+def test_scans_are_read_once_tesseract_is_installed(tmp_path, monkeypatch):
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.new("L", (900, 200), 255)
+    ImageDraw.Draw(image).text((40, 60), "Walrus harbour", 0, ImageFont.load_default(size=64))
+    (tmp_path / "scans").mkdir()
+    image.save(tmp_path / "scans" / "scan.png")
+    installed = os.environ["PATH"]
+    with contextlib.closing(SqliteKnowledge(tmp_path / "store")) as store:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        report = import_source(store, tmp_path / "scans", Work())
+        assert (report.added, report.left_out) == (1, {"unread picture": 1})
+        assert import_source(store, tmp_path / "scans", Work()).unchanged == 1
+        monkeypatch.setenv("PATH", installed)
+        report = import_source(store, tmp_path / "scans", Work())
+        assert (report.updated, report.left_out) == (1, {})
+        (entry,) = store.list_entries("media")
+        assert "Walrus harbour" in text_of(entry)
+        assert import_source(store, tmp_path / "scans", Work()).unchanged == 1
+
+
 def test_a_pdf_with_a_broken_page_keeps_the_others():
     data = make_pages(b"").replace(
         b"/Type /Page /Parent 2 0 R /MediaBox [0 0 300 300] /Contents 7",
@@ -205,6 +229,19 @@ def test_mail_comes_in_with_its_attachments_and_what_it_forwards():
     assert entry.facts[LEFT_OUT] == {"attached file": 1}
 
 
+def test_the_page_of_a_mail_is_read_where_the_plain_text_says_something_else():
+    mail = make_mail()
+    mail.set_content("Your mail program shows no pages. Read this message online, please.")
+    mail.add_alternative(
+        "<p>The boats leave at <b>seven</b> from the old yard.</p>", subtype="html"
+    )
+    assert "The boats leave at seven" in text_of(parse("x.eml", bytes(mail))[0])
+    mail.clear_content()
+    mail.set_content("The boats\nleave at seven -- Ann")
+    mail.add_alternative("<p>The boats leave at <b>seven</b></p><p>Ann</p>", subtype="html")
+    assert text_of(parse("x.eml", bytes(mail))[0]).endswith("leave at seven -- Ann")
+
+
 def test_a_line_of_a_body_that_begins_with_from_splits_no_mail():
     box = (
         b"From a@b Mon Jan  1 10:00:00 2024\nSubject: one\nFrom: a@b\n\nDear all,\n\n"
@@ -250,6 +287,31 @@ def test_settings_are_no_prompts():
         assert refused.value.reason == "unknown"
     (entry,) = parse("people.csv", b"name,content\nAnn,captain\n")
     assert (entry.source, text_of(entry)) == ("media", "name | content\nAnn | captain")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("package.json", '{"name": "walrus"}'), ("rows.jsonl", '{"animal": "walrus"}\n'),
+     ("ci.yml", "jobs: [walrus]\n"), ("data.xml", "<a>walrus</a>"), ("walrus", "walrus\n")],
+)  # fmt: skip
+def test_any_text_that_is_named_comes_in_and_none_of_a_folder(tmp_path, name, text):
+    (tmp_path / "folder").mkdir()
+    named = tmp_path / "folder" / name
+    named.write_text(text)
+    with contextlib.closing(SqliteKnowledge(tmp_path / "store")) as store:
+        assert import_source(store, tmp_path / "folder", Work()).skipped == {"unknown": 1}
+        assert import_source(store, named, Work()).added == 1
+        (entry,) = store.list_entries("media")
+        assert (text_of(entry), entry.media_type) == (text, "txt")
+        named.write_bytes(b"\x00\x01\xff" * 99)
+        assert not import_source(store, named, Work()).updated
+
+
+@pytest.mark.parametrize("name", "a.docx a.pdf a.json a.mbox a.enex a.md a.xls a.epub a".split())
+def test_an_empty_file_is_called_empty(name):
+    for data in (b"", b" \n"):
+        with pytest.raises(RefusedFormat, match="no_text: the file is empty"):
+            parse(name, data)
 
 
 def test_every_loss_says_what_to_do():

@@ -16,7 +16,8 @@ import re
 import unicodedata
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from sonde.stores.knowledge.base import Entry, Source
@@ -82,11 +83,14 @@ class Known:
 
 def digest_text(entry: Entry) -> str:
     """A digest of an entry's text."""
-    parts = [f"{piece.field}\0{piece.sender}\0{piece.text}" for piece in entry.pieces]
-    if sum(len(piece.text) for piece in entry.pieces) < _TELLING_CHARS:
-        parts.append(entry.title)
-    packed = "\1".join(parts).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(packed, digest_size=_DIGEST_BYTES).hexdigest()
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    parts = (f"{piece.field}\0{piece.sender}\0{piece.text}" for piece in entry.pieces)
+    is_short = sum(len(piece.text) for piece in entry.pieces) < _TELLING_CHARS
+    mark = ""
+    for part in chain(parts, [entry.title] if is_short else []):
+        digest.update((mark + part).encode("utf-8", "surrogatepass"))
+        mark = "\1"
+    return digest.hexdigest()
 
 
 def _inner(key: str) -> str:
@@ -272,8 +276,3 @@ def tally_words(text: str) -> Counter[str]:
     """The words of a text without addresses, marks of notes and lists, and lines of markup."""
     plain = unicodedata.normalize("NFKC", _MARKUP.sub(" ", text)).casefold()
     return Counter(_WORD.findall(plain))
-
-
-def stamp_entry(entry: Entry, mark: Mark) -> Entry:
-    """An entry with the mark of its import."""
-    return replace(entry, hash=mark._replace(text=digest_text(entry)).write())

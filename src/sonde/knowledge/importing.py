@@ -9,15 +9,16 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
-from sonde.knowledge.formats import File, RefusedFormat
+from sonde.knowledge.formats import LEFT_OUT, UNREAD, File, RefusedFormat
 from sonde.knowledge.formats.mail import is_mailbox, split_mailbox
 from sonde.knowledge.formats.messengers import PEOPLE
-from sonde.knowledge.identity import Known, Mark, match_entries, name_entries, stamp_entry
+from sonde.knowledge.formats.pdf import has_tesseract
+from sonde.knowledge.identity import Known, Mark, match_entries, name_entries
 from sonde.knowledge.library import Refusals
 from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.reconcile import PART, Reconciler, is_whole
@@ -35,15 +36,15 @@ MAX_PEOPLE_BYTES = 1 << 20  # of Slack's list of users, which lies beside its ch
 MAX_EXAMPLES = 10_000  # skipped files that a report names; the rest is only counted
 
 REASONS: Mapping[str, str] = {
-    "unknown": "no known format",
-    "broken": "it cannot be read as what its name says",
+    "unknown": "no known format: export it as one that is read (docs/formats.md)",
+    "broken": "it cannot be read as what its name says: open it in its program and save it again",
     "damaged": "a part of it is damaged; the rest is imported",
     "too_large": "it is too large to be read at once: split it, or export it in parts",
     "encrypted": "it needs a password: save it without one",
-    "bomb": "it unpacks to far more than it is",
+    "bomb": "it unpacks to far more than it is: unpack it and import the folder",
     "hostile": "it holds what no honest file holds",
-    "too_slow": "reading it took too long",
-    "crashed": "reading it ended the parser",
+    "too_slow": "reading it took too long: split it, or export it in parts",
+    "crashed": "reading it ended the parser: open it in its program and save it again",
     "no_text": "there is no text in it",
     "scanned": "its pages are pictures: install tesseract",
     "missing_extra": "it needs the extra `documents`",
@@ -114,6 +115,12 @@ def import_source(
     return ImportReport(**reconciler.counts, skipped=skipped, examples=examples, left_out=lost)
 
 
+def _waits_for_tesseract(known: Sequence[Known]) -> bool:
+    """Whether a file has pages that can be read now that tesseract is installed."""
+    facts = (each.entry.facts.get(LEFT_OUT) or {} for each in known if each.entry)
+    return any(kind in lost for lost in facts for kind in UNREAD) and has_tesseract()
+
+
 @dataclass(slots=True)
 class _Run:
     """The state of one import."""
@@ -155,7 +162,8 @@ class _Run:
     def _take(self, one: ListedFile) -> None:
         known = self.reconciler.known.get(one.path, [])
         stamp = str(one.size), str(one.mtime_ns)
-        if is_whole(known) and known[0].mark[1:3] == stamp:
+        is_done = is_whole(known) and not _waits_for_tesseract(known)
+        if is_done and known[0].mark[1:3] == stamp:
             self.reconciler.pass_over(known)
             return
         before = self.refused.get(one.path)
@@ -164,7 +172,7 @@ class _Run:
             return
         try:
             digest, parts = self._open(one)
-            if is_whole(known) and known[0].mark.file == digest:
+            if is_done and known[0].mark.file == digest:
                 self.reconciler.pass_over(known)
                 return
             self._read_parts(one.path, known, Mark(digest, *stamp), parts)
@@ -194,9 +202,11 @@ class _Run:
                     mails = split_mailbox(read(), STREAMED_BYTES)
                     return digest.hexdigest(), (File(one.path, part, when) for part in mails)
         data = read_document(self.root, one.path, MAX_FILE_BYTES)
+        # a part is what somebody sent to a server: files, or a folder
+        is_named = self.root.is_file() or (self.reconciler.is_part and "/" not in one.path)
         if isinstance(data, Skipped):
             raise RefusedFormat(data.reason, data.detail)
-        file = File(one.path, data, when, self._read_beside(one.path))
+        file = File(one.path, data, when, self._read_beside(one.path), is_named)
         return hashlib.sha256(data).hexdigest(), iter([file])
 
     def _read_parts(
@@ -221,14 +231,17 @@ class _Run:
                 self.reconciler.counts["redacted"] += parsed.redacted
                 for each in parsed.skipped:
                     self._skip(each)
-                count = str(len(parsed.entries)) if is_only else PART
-                made = [stamp_entry(each, mark._replace(entries=count)) for each in parsed.entries]
-                found = match_entries(left, made)
+                count = str(len(parsed.heads)) if is_only else PART
+                ours = mark._replace(entries=count)
+                heads = [replace(each, hash=ours._replace(text=each.hash).write())
+                         for each in parsed.heads]  # fmt: skip
+                found = match_entries(left, heads)
                 matched = set(found)
                 left = [each for each in left if each not in matched]
-                keys = name_entries(made, found, used)
-                for key, entry, old in zip(keys, made, found, strict=True):
-                    self.reconciler.settle(path, key, entry, old)
+                keys = name_entries(heads, found, used)
+                rows = zip(keys, heads, found, parsed.read(), strict=True)
+                for key, head, old, entry in rows:
+                    self.reconciler.settle(path, key, replace(entry, hash=head.hash), old)
             part = behind
         if not used:
             self._skip(Skipped(path, "no_text"))

@@ -2,9 +2,10 @@
 
 The child reads requests from its standard input: the length of a JSON head in eight bytes, the
 head, then the file's bytes. It answers on its standard output with rows of JSON, each behind its
-length: one for each entry and more for a long one, so that neither side holds them twice, then one
-that says how it ended. It opens no file of the user's. A crash costs one file only: the next one
-gets a new child.
+length: the head of an entry, then its pieces in one row or more, as soon as the entry was read; at
+last a row that says how it ended. The parent keeps the rows in a temporary file until then, so that
+neither side holds all entries of a large file. The child opens no file of the user's. A crash costs
+one file only: the next one gets a new child.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from itertools import groupby, islice
+from operator import attrgetter
+from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
 from sonde.knowledge.formats import (
@@ -32,6 +35,7 @@ from sonde.knowledge.formats import (
 from sonde.knowledge.formats.messengers import PEOPLE
 from sonde.knowledge.formats.pdf import SCAN_SECONDS, has_tesseract
 from sonde.knowledge.formats.table import PICTURES, find_parser
+from sonde.knowledge.identity import digest_text
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.admit import find_denied
 from sonde.policy.roots import show_path
@@ -58,15 +62,33 @@ def parse_file(
 
     Members of an archive that are not imported are added to `left_out`.
     """
+    return list(stream_entries(file, wanted, left_out, is_nested=is_nested))
+
+
+def stream_entries(
+    file: File,
+    wanted: Source | None = None,
+    left_out: list[Skipped] | None = None,
+    *,
+    is_nested: bool = False,
+) -> Iterator[Entry]:
+    """The same one by one. If it raises, the file is refused, with what came before."""
     if file.suffix == "zip":
         left = [] if left_out is None else left_out
-        return _parse_archive(file, wanted, left, [MAX_UNPACKED_BYTES])
+        yield from _parse_archive(file, wanted, left, [MAX_UNPACKED_BYTES])
+        return
+    if not file.data or file.data.isspace():
+        raise RefusedFormat("no_text", "the file is empty")
     if _OWN.search(file.path):
         raise RefusedFormat("unknown", "belongs to the program")
     file = replace(file, nested=None if is_nested else _parse_nested)
     try:
-        entries = find_parser(file, wanted)(file)
-    except (RefusedFormat, MemoryError, KeyboardInterrupt, SystemExit):
+        for entry in find_parser(file, wanted)(file):
+            if wanted and entry.source != wanted:
+                raise RefusedFormat("unknown", f"not among {wanted}")
+            path = _QUOTED.sub(lambda found: f"%{ord(found[0]):02X}", entry.path)
+            yield replace(entry, path=path)
+    except (RefusedFormat, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except RecursionError as error:
         raise RefusedFormat("hostile", "nested too deeply") from error
@@ -74,12 +96,8 @@ def parse_file(
         raise RefusedFormat("missing_extra", "documents") from error
     except BaseException as error:  # of this file; a panic of calamine is no `Exception`
         raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
-    if wanted and any(entry.source != wanted for entry in entries):
-        raise RefusedFormat("unknown", f"not among {wanted}")
     if left_out is not None:
         left_out += dict.fromkeys(file.left_out)  # some files are read twice, to know and to parse
-    return [replace(entry, path=_QUOTED.sub(lambda found: f"%{ord(found[0]):02X}", entry.path))
-            for entry in entries]  # fmt: skip
 
 
 def _parse_nested(file: File) -> list[Entry]:
@@ -91,12 +109,12 @@ def _parse_nested(file: File) -> list[Entry]:
 
 def _parse_archive(
     file: File, wanted: Source | None, left_out: list[Skipped], room: list[int], depth: int = 0
-) -> list[Entry]:
+) -> Iterator[Entry]:
     """The entries of every known file in an archive, pictures excepted.
 
     Nested archives share the `room` for unpacked bytes.
     """
-    entries: list[Entry] = []
+    is_known = False
     with open_archive(file.data, room[0]) as archive:
         room[0] -= sum(member.file_size for member in archive.infolist())
         for name in sorted(archive.namelist()):
@@ -116,17 +134,18 @@ def _parse_archive(
                 place = f"{file.path}/{name}"
                 inner = File(place, read_member(archive, name), file.modified, beside)
                 if inner.suffix == "zip":
-                    found = _parse_archive(inner, wanted, left_out, room, depth + 1)
+                    found = list(_parse_archive(inner, wanted, left_out, room, depth + 1))
                 else:
                     found = parse_file(inner, wanted, left_out)
             except RefusedFormat as error:
                 place = show_path(f"{file.path}/{name}")
                 left_out.append(Skipped(place, error.reason, error.detail))
                 continue
-            entries += [replace(each, path=f"{name}!{each.path}") for each in found]
-    if not entries:
-        raise RefusedFormat("unknown", "nothing known in the archive")
-    return entries
+            is_known = is_known or bool(found)
+            yield from (replace(each, path=f"{name}!{each.path}") for each in found)
+    if not is_known:
+        first = [f": {each.path} {each.detail or each.reason}" for each in left_out[:1]]
+        raise RefusedFormat("unknown", "nothing known in the archive" + "".join(first))
 
 
 def redact_entry(entry: Entry) -> tuple[Entry, int]:
@@ -147,7 +166,8 @@ def _redact_pieces(field: str, parts: list[Piece], place: int) -> tuple[list[Pie
     # a message or a spoken line stands alone; cut text may be cut in the middle of a key
     if any(part.uuid or part.sender or part.begins is not None for part in parts):
         made = [(part, *redact_secrets(part.text)) for part in parts]
-        return [replace(part, text=text) for part, text, _ in made], sum(n for _, _, n in made)
+        count = sum(n for _, _, n in made)
+        return [replace(part, text=text) if n else part for part, text, n in made], count
     text, count = redact_secrets("".join(part.text for part in parts))
     return (list(cut_pieces(text, field, place)), count) if count else (parts, 0)
 
@@ -171,6 +191,9 @@ WAIT_FACTOR = 10  # how much longer a file may take on a machine that is busy wi
 SCANNED = ("pdf", *PICTURES)  # formats whose pages tesseract may have to read, which takes longer
 FILES_PER_CHILD = 500  # a child is replaced after this many files, because parsers leak memory
 PIECES_PER_ROW = 10_000  # of an entry; a chat may have a million
+MAX_ROWS_IN_MEMORY = 8 << 20  # bytes of entries that are not written to a temporary file
+_HEAD = tuple(each.name for each in fields(Entry) if each.name != "pieces")
+_list_piece = attrgetter(*(each.name for each in fields(Piece)))
 MAX_DETAIL_CHARS = 300  # of a library's error message
 
 
@@ -178,11 +201,30 @@ MAX_DETAIL_CHARS = 300  # of a library's error message
 class ParseResult:
     """What a file contains."""
 
-    entries: list[Entry]
+    heads: list[Entry]
+    """For each entry its source and key, and the digest of its text as `hash`."""
     redacted: int
     """Secrets that were removed from them."""
     skipped: list[Skipped]
     """Members of an archive that were skipped."""
+    rows: IO[bytes]
+    """The entries as the child sent them."""
+
+    def read(self) -> Iterator[Entry]:
+        """The entries, one at a time."""
+        self.rows.seek(0)
+        head: Mapping[str, Any] | None = None
+        pieces: list[Piece] = []
+        while length := self.rows.read(8):
+            row = json.loads(self.rows.read(int.from_bytes(length, "big")))
+            if isinstance(row, list):
+                pieces += (Piece(*each) for each in row)
+                continue
+            if head is not None:
+                yield Entry(**head, pieces=tuple(pieces))
+            head, pieces = {**row, "tags": tuple(row["tags"])}, []
+        if head is not None:
+            yield Entry(**head, pieces=tuple(pieces))
 
 
 class Parsers:
@@ -193,66 +235,91 @@ class Parsers:
         self._seconds = seconds
         self._child: subprocess.Popen[bytes] | None = None
         self._done = 0
+        self._rows: SpooledTemporaryFile[bytes] | None = None
 
     def parse(self, file: File, wanted: Source | None = None) -> ParseResult:
-        """What a file contains. Raises `RefusedFormat`."""
+        """What a file contains, to be read before the next one. Raises `RefusedFormat`."""
         if self._child is not None and self._done >= FILES_PER_CHILD:
             self.close()
         limits = str(self._memory), str(self._seconds)
         child = self._child = self._child or start_module(__name__, *limits)
-        head = {"path": file.path, "modified": file.modified, "wanted": wanted}
+        head = {
+            "path": file.path,
+            "modified": file.modified,
+            "wanted": wanted,
+            "named": file.is_named,
+        }
         sizes = {"size": len(file.data), "beside": len(file.beside)}
         packed = json.dumps(head | sizes).encode()
         scans = SCAN_SECONDS if file.suffix in SCANNED and has_tesseract() else 0.0
         deadline = time.monotonic() + self._seconds * WAIT_FACTOR + scans
-        entries: list[Entry] = []
+        rows = self._rows = self._rows or SpooledTemporaryFile(MAX_ROWS_IN_MEMORY)  # noqa: SIM115
+        rows.seek(0)
+        rows.truncate()
         assert child.stdin
         assert child.stdout
         try:
             for part in (len(packed).to_bytes(8, "big"), packed, file.data, file.beside):
                 child.stdin.write(part)
             child.stdin.flush()
-            while "pieces" in (answer := _read_row(child.stdout, deadline)):
-                if "source" in answer:
-                    entries.append(unpack_entry(answer))
-                else:
-                    more = (Piece(**row) for row in answer["pieces"])
-                    entries[-1] = replace(entries[-1], pieces=(*entries[-1].pieces, *more))
+            result = collect_rows(_read_rows(child.stdout.fileno(), deadline), rows)
         except (OSError, EOFError, ValueError) as error:
             self.close()
             if isinstance(error, TimeoutError) or child.returncode == -OUT_OF_TIME:
                 raise RefusedFormat("too_slow", f"more than {self._seconds:g} seconds") from error
             raise RefusedFormat("crashed", "the parser ended") from error
         self._done += 1
-        if "refused" in answer:
-            raise RefusedFormat(*answer["refused"])
-        skipped = [Skipped(*row) for row in answer["skipped"]]
-        return ParseResult(entries, answer["redacted"], skipped)
+        if isinstance(result, RefusedFormat):
+            raise result
+        return result
 
     def close(self) -> None:
         """End the child."""
         child, self._child, self._done = self._child, None, 0
+        rows, self._rows = self._rows, None
         if child is not None:
             end_process(child)
+        if rows is not None:
+            rows.close()
 
 
-def _read_row(pipe: IO[bytes], deadline: float) -> Any:
-    length = int.from_bytes(_read_exactly(pipe, 8, deadline), "big")
-    return json.loads(_read_exactly(pipe, length, deadline))
+def collect_rows(rows: Iterable[bytes], kept: IO[bytes]) -> ParseResult | RefusedFormat:
+    """What the rows of an answer say; those of entries are `kept` in a file."""
+    heads: list[Entry] = []
+    for packed in rows:
+        answer = json.loads(packed) if packed.startswith(b"{") else {}
+        if "source" in answer:
+            names = ("source", "path", "hash")
+            heads.append(Entry(title="", **{name: answer[name] for name in names}))
+        elif "refused" in answer:
+            return RefusedFormat(*answer["refused"])
+        elif answer:
+            skipped = [Skipped(*row) for row in answer["skipped"]]
+            return ParseResult(heads, answer["redacted"], skipped, kept)
+        kept.write(len(packed).to_bytes(8, "big") + packed)
+    raise EOFError
 
 
-def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes:
-    parts: list[bytes] = []
-    while length:
-        left = deadline - time.monotonic()
-        # unbuffered: what select sees is all there is
-        if left <= 0 or not select.select([pipe.fileno()], [], [], left)[0]:
-            raise TimeoutError
-        parts.append(os.read(pipe.fileno(), min(length, 1 << 16)))
-        if not parts[-1]:
-            raise EOFError
-        length -= len(parts[-1])
-    return b"".join(parts)
+def _read_rows(descriptor: int, deadline: float) -> Iterator[bytes]:
+    """The rows in a pipe, until a deadline."""
+    had = bytearray()
+
+    def read(length: int) -> bytes:
+        while len(had) < length:
+            left = deadline - time.monotonic()
+            # unbuffered: what select sees is all there is
+            if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+                raise TimeoutError
+            part = os.read(descriptor, 1 << 16)
+            if not part:
+                raise EOFError
+            had.extend(part)
+        data = bytes(had[:length])
+        del had[:length]
+        return data
+
+    while True:
+        yield read(int.from_bytes(read(8), "big"))
 
 
 def unpack_entry(row: Mapping[str, Any]) -> Entry:
@@ -261,20 +328,24 @@ def unpack_entry(row: Mapping[str, Any]) -> Entry:
     return Entry(**{**row, "pieces": pieces, "tags": tuple(row["tags"])})
 
 
-def _answer(
-    request: Mapping[str, Any], data: bytes, beside: bytes
-) -> Iterator[Mapping[str, object]]:
-    file = File(request["path"], data, request["modified"], beside)
+def answer_request(request: Mapping[str, Any], data: bytes, beside: bytes) -> Iterator[bytes]:
+    """The rows of the answer to a request."""
+    file = File(request["path"], data, request["modified"], beside, is_named=request["named"])
+    for row in _list_rows(file, request["wanted"]):
+        yield json.dumps(row, default=str).encode()
+
+
+def _list_rows(file: File, wanted: Source | None) -> Iterator[Mapping[str, object] | list[Any]]:
     left_out: list[Skipped] = []
     redacted = 0
     try:
-        for found in parse_file(file, request["wanted"], left_out):
+        for found in stream_entries(file, wanted, left_out):
             entry, count = redact_entry(found)
             redacted += count
             pieces = iter(entry.pieces)
-            yield asdict(replace(entry, pieces=tuple(islice(pieces, PIECES_PER_ROW))))
-            while more := [asdict(piece) for piece in islice(pieces, PIECES_PER_ROW)]:
-                yield {"pieces": more}
+            yield {name: getattr(entry, name) for name in _HEAD} | {"hash": digest_text(entry)}
+            while more := [_list_piece(piece) for piece in islice(pieces, PIECES_PER_ROW)]:
+                yield more
         rows = [(each.path, each.reason, each.detail) for each in left_out]
         yield {"redacted": redacted, "skipped": rows}
     except RefusedFormat as error:
@@ -298,8 +369,7 @@ def run_child(memory: int, seconds: float) -> None:
         request = json.loads(stdin.read(int.from_bytes(length, "big")))
         data, beside = stdin.read(request["size"]), stdin.read(request["beside"])
         limit_time(seconds)
-        for row in _answer(request, data, beside):
-            packed = json.dumps(row, default=str).encode()
+        for packed in answer_request(request, data, beside):
             stdout.write(len(packed).to_bytes(8, "big") + packed)
         stdout.flush()
 

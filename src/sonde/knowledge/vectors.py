@@ -81,9 +81,12 @@ def _write_passages(
     if source != "chats":
         return [f"{found.entry.title}\n{found.piece.text}" for found in bare]
     texts = []
+    here = {(found.entry.id, found.piece.place): found.piece for found in bare}
     for entry, piece in ((found.entry, found.piece) for found in bare):
         said = f"{piece.sender}: {piece.text}" if piece.sender else piece.text
-        before = store.read_pieces(source, entry.id, piece.place - 1, 1) if piece.place > 0 else []
+        at = piece.place - 1
+        known = [here[entry.id, at]] if (entry.id, at) in here else None  # most are in the batch
+        before = (known or store.read_pieces(source, entry.id, at, 1)) if at >= 0 else []
         context = before[0].text[-_BEFORE_CHARS:] if before else ""
         texts.append(piece.text if piece.field == TITLE else f"{said}\n{context}".strip())
     return texts

@@ -121,7 +121,7 @@ def _render_row(session: Session, row: Json) -> Iterator[str]:
 
 def _get(session: Session) -> int:
     from sonde.knowledge.editing import write_editable
-    from sonde.knowledge.formats import LEFT_OUT
+    from sonde.knowledge.formats import BY_TESSERACT, LEFT_OUT
     from sonde.knowledge.getting import find_entry
     from sonde.knowledge.identity import name_file
     from sonde.text.formats import count_of
@@ -138,7 +138,9 @@ def _get(session: Session) -> int:
     left_out = (
         f"{count_of(n, kind)} left out" for kind, n in entry.facts.get(LEFT_OUT, {}).items()
     )
+    scanned = entry.facts.get(BY_TESSERACT)
     said = [name_file(entry.path), str(entry.facts.get("author") or ""), entry.url, *left_out]
+    said += [f"{scanned} read by tesseract"] if scanned else []
     if about := ", ".join(filter(None, said)):
         session.print_lines([session.out.paint("dim", escape_controls(about))])
     session.print_lines(escape_controls(line) for line in write_editable(entry).split("\n"))

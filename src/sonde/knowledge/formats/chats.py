@@ -14,6 +14,11 @@ from sonde.knowledge.identity import DERIVED
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.formats import read_time
 
+_SAID = ("title", "url", "text", "result", "user_profile", "user_instructions")
+"""Where a message of ChatGPT has text: quotes of pages, output of tools, custom instructions."""
+_MADE = ("title", "description", "path", "content", "file_text", "new_str", "query", "code")
+"""Where a call of a tool by Claude has text."""
+
 
 class MessageNode(NamedTuple):
     """A message, or an empty node, and the one before it."""
@@ -39,6 +44,7 @@ def make_branches(
         if said:
             number += 1
             known = {**facts.get("facts", {}), "branch_of": key, "branches_from": fork}
+            known.pop(LEFT_OUT, None)  # counted with the first
             own = facts | {"path": f"{key}/{leaf}", "facts": known}
             yield make_chat(f"{title} (branch {number})", said, file, **own)
 
@@ -70,7 +76,7 @@ def make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     title, shown = str(row.get("title") or "ChatGPT"), str(row.get("current_node") or "")
     created, modified = read_time(row.get("create_time")), read_time(row.get("update_time"))
     times = {"created_at": created, "last_modified": modified}
-    facts = {"app": "ChatGPT", LEFT_OUT: dict(lost)}
+    facts = {"app": "ChatGPT", LEFT_OUT: dict(+lost)}
     yield from make_branches(title, nodes, shown, file, path=key, facts=facts, **times)
 
 
@@ -79,7 +85,7 @@ def _read_chatgpt(key: str, message: Any, lost: Counter[str]) -> Iterator[Piece]
         return
     content = message.get("content") or {}
     texts = [_read_chatgpt_part(part, lost) for part in content.get("parts") or []]
-    texts += [str(content.get(name) or "") for name in ("text", "result")]
+    texts += [str(content[name]) for name in _SAID if isinstance(content.get(name), str)]
     for thought in list_dicts(content.get("thoughts")):
         texts += [str(thought.get("summary") or ""), str(thought.get("content") or "")]
     given = message.get("metadata") or {}
@@ -137,8 +143,11 @@ def _read_claude(message: Mapping[str, Any], lost: Counter[str]) -> str:
             texts.append(str(part.get(part["type"]) or ""))
         elif part.get("type") == "tool_use" and isinstance(part.get("input"), dict):
             given = part["input"]
-            texts += [str(given[name]) for name in ("title", "content", "new_str", "query", "code")
-                      if isinstance(given.get(name), str)]  # fmt: skip
+            texts += [given[name] for name in _MADE if isinstance(given.get(name), str)]
+        elif part.get("type") == "tool_result":
+            found = (each.get(name) for each in list_dicts(part.get("content"))
+                     for name in ("title", "url", "text"))  # fmt: skip
+            texts += [text for text in found if isinstance(text, str) and text != "OK"]
         elif part.get("type") == "voice_note":
             texts.append(str(part.get("text") or part.get("transcript") or ""))
     text = "\n".join(filter(None, texts)) or str(message.get("text") or "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -19,12 +19,12 @@ from typing import Any
 from sonde.knowledge.formats import (
     MAX_URL_CHARS,
     File,
-    compose_accents,
     list_dicts,
     make_document,
     make_each,
 )
 from sonde.knowledge.formats.data_files import load_json, read_named_rows, read_table
+from sonde.knowledge.formats.documents import compose_accents
 from sonde.knowledge.formats.office import write_row
 from sonde.knowledge.formats.pages import declared_charset
 from sonde.knowledge.identity import DERIVED
@@ -47,7 +47,7 @@ def is_bookmarks(data: bytes) -> bool:
     return _NETSCAPE in data[:200].lower()
 
 
-def parse_bookmarks(file: File) -> list[Entry]:
+def parse_bookmarks(file: File) -> Iterable[Entry]:
     """Bookmarks as browsers and services export them: one entry each, in their folders."""
     rows: list[tuple[Mapping[str, str], list[str], str]] = []
     folders: list[str] = []
@@ -90,7 +90,7 @@ def is_posts(data: bytes) -> bool:
     return _POSTS.match(data) is not None
 
 
-def parse_posts(file: File) -> list[Entry]:
+def parse_posts(file: File) -> Iterable[Entry]:
     """Posts of an archive of X: one entry each, with whole addresses."""
     value = load_json(replace(file, data=_POSTS.sub(b"", file.data, count=1)))
     return make_each(file, "post", list_dicts(value), partial(_make_post, file))
@@ -120,7 +120,7 @@ def is_clippings(text: str) -> bool:
     return text.count("\n==========") > 0 and re.search(r"(?m)^- .*\|", text[:4_000]) is not None
 
 
-def parse_clippings(file: File) -> list[Entry]:
+def parse_clippings(file: File) -> Iterable[Entry]:
     """Highlights and notes of a Kindle: one entry each, with book, author and place."""
     blocks = re.split(r"(?m)^={8,}\s*$", file.text())
     return make_each(file, "highlight", blocks, partial(_make_clipping, file))
@@ -176,7 +176,7 @@ def _read_long_date(text: str) -> int | None:
     return read_time(f"{year}-{month:02}-{int(day):02}T{hour:02}:{minute:02}:{second:02}")
 
 
-def parse_table(file: File) -> list[Entry]:
+def parse_table(file: File) -> Iterable[Entry]:
     """A table: highlights of Readwise, references of Zotero, or the table as it is."""
     head = {name.strip().lower() for name in next(read_table(file), [])}
     for wanted, make in _TABLES.items():
@@ -236,7 +236,7 @@ _BIB_FIELD = re.compile(r"(?<![\w-])(\w[\w-]{0,60}+)\s*=\s*")
 _BIB_SKIPPED = ("comment", "string", "preamble")
 
 
-def parse_bibtex(file: File) -> list[Entry]:
+def parse_bibtex(file: File) -> Iterable[Entry]:
     """References in BibTeX: one entry each, known by its citation key."""
     text = file.text()
     starts = list(_BIB_ENTRY.finditer(text))
@@ -282,7 +282,7 @@ _RIS = {
 }  # fmt: skip
 
 
-def parse_ris(file: File) -> list[Entry]:
+def parse_ris(file: File) -> Iterable[Entry]:
     """References in RIS: one entry each."""
     *parts, _ = re.split(r"(?m)^ER  -.*$", file.text())
     return make_each(file, "reference", parts, lambda part: [_make_ris(file, part)])
@@ -304,7 +304,7 @@ def is_csl(value: Any) -> bool:
     )  # fmt: skip
 
 
-def parse_csl(file: File, value: Any) -> list[Entry]:
+def parse_csl(file: File, value: Any) -> Iterable[Entry]:
     """References in CSL-JSON: one entry each."""
     return make_each(file, "reference", list_dicts(value), lambda row: [_make_csl(file, row)])
 

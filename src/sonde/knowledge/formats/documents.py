@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import posixpath
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from sonde.knowledge.formats import (
+    BY_TESSERACT,
     File,
     RefusedFormat,
-    compose_accents,
     decode_bytes,
     list_dicts,
     make_document,
@@ -25,7 +26,7 @@ from sonde.knowledge.formats import (
 )
 from sonde.knowledge.formats.data_files import load_json
 from sonde.knowledge.formats.pages import declared_charset, read_html
-from sonde.knowledge.formats.pdf import read_picture
+from sonde.knowledge.formats.pdf import has_tesseract, read_picture
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -117,9 +118,11 @@ def parse_image(file: File) -> list[Entry]:
                 taken = str(value).replace(":", "-", 2)
     text = "\n".join(f"{key}: {value}" for key, value in facts.items())
     if seen := read_picture(file.data):
-        facts["read_by_tesseract"] = "the text in the picture"
+        facts[BY_TESSERACT] = "the text in the picture"
         text = f"{seen}\n\n{text}"
-    return [make_document(file, "image", "", text, facts=facts, created_at=read_time(taken))]
+    lost = Counter({"unread picture": int(not has_tesseract())})
+    created = read_time(taken)
+    return [make_document(file, "image", "", text, lost=lost, facts=facts, created_at=created)]
 
 
 def is_notebook(value: Any) -> bool:
@@ -284,3 +287,15 @@ def _read_mail_date(text: str) -> int | None:
         return read_time(parsedate_to_datetime(text)) if text else None
     except (ValueError, TypeError, IndexError):
         return read_time(text)
+
+
+_ACCENTS = {
+    '"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "c": "\u0327",
+    "r": "\u030a", "v": "\u030c", "=": "\u0304", "u": "\u0306", "H": "\u030b", ".": "\u0307",
+}  # fmt: skip
+_ACCENT = re.compile(r"""\\(?:(["'`^~=.])\s*|([crvuH])(?=\{|\s))\s*\{?\\?([A-Za-z])\}?""")
+
+
+def compose_accents(text: str) -> str:
+    """LaTeX with its accents as letters."""
+    return _ACCENT.sub(lambda f: unicodedata.normalize("NFC", f[3] + _ACCENTS[f[1] or f[2]]), text)

@@ -46,7 +46,7 @@ _ENCRYPTED = tuple(
 )
 MAX_NESTED_MAILS = 5  # forwarded in forwarded ones
 MAX_ATTACHMENT_BYTES = 32 << 20  # larger ones are only named
-_STUB_CHARS = 200  # a plain part shorter than this, beside a page three times as long, is a stub
+_WORD = re.compile(r"\w+")
 
 
 class _Written(Compat32):
@@ -108,7 +108,7 @@ def split_mailbox(parts: Iterable[bytes], most: int) -> Iterator[bytes]:
         yield left
 
 
-def parse_mbox(file: File) -> list[Entry]:
+def parse_mbox(file: File) -> Iterable[Entry]:
     """A mailbox: one entry per message. One that cannot be read is left out and named."""
     starts = list(_list_starts(file.data))
     if not starts or starts[0][0] != 0:
@@ -226,11 +226,14 @@ def _sort_parts(message: Message) -> tuple[list[Message], list[Message]]:
 
 
 def _choose_body(bodies: list[Message]) -> list[Message]:
-    """Of the same text as plain text and as a page: the page if the plain text is a stub."""
+    """Of a text as plain text and as a page: the page if most of its words are only there."""
     plain = [part for part in bodies if part.get_content_type() == "text/plain"]
     pages = [part for part in bodies if part.get_content_type() == "text/html"]
-    said, shown = (sum(len(_read_body(part)) for part in parts) for parts in (plain, pages))
-    is_stub = not said or (said < _STUB_CHARS and shown > 3 * said)
+    said, shown = (
+        {word for part in parts for word in _WORD.findall(_read_body(part))}
+        for parts in (plain, pages)
+    )
+    is_stub = not said or 2 * len(shown - said) > len(shown)
     return pages if is_stub and pages else plain or bodies
 
 
@@ -301,17 +304,17 @@ class _Field(NamedTuple):
     value: str
 
 
-def parse_calendar(file: File) -> list[Entry]:
+def parse_calendar(file: File) -> Iterable[Entry]:
     """The events, tasks and journals of a calendar."""
     return _parse_records(file, _EVENT)
 
 
-def parse_contacts(file: File) -> list[Entry]:
+def parse_contacts(file: File) -> Iterable[Entry]:
     """The cards of an address book."""
     return _parse_records(file, _CARD)
 
 
-def _parse_records(file: File, names: Mapping[str, str]) -> list[Entry]:
+def _parse_records(file: File, names: Mapping[str, str]) -> Iterable[Entry]:
     return make_each(
         file, "record", _list_blocks(file.text()), lambda row: [_make_record(file, *row, names)]
     )

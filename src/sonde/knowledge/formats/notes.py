@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -99,7 +99,7 @@ def parse_notion(file: File) -> list[Entry]:
     ]
 
 
-def parse_enex(file: File) -> list[Entry]:
+def parse_enex(file: File) -> Iterable[Entry]:
     """Notes exported by Evernote. One that cannot be read is left out and named."""
     try:
         root = parse_xml(file.data)
@@ -176,7 +176,7 @@ def is_apple_notes(data: bytes) -> bool:
     return data.startswith(MAGIC) and b"ZICNOTEDATA" in data
 
 
-def parse_apple_notes(file: File) -> list[Entry]:
+def parse_apple_notes(file: File) -> Iterable[Entry]:
     """Every note that was not deleted."""
     import apsw
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from sonde.knowledge.formats import MAX_URL_CHARS, File, RefusedFormat, make_document
+from sonde.knowledge.formats import BY_TESSERACT, MAX_URL_CHARS, File, RefusedFormat, make_document
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import count_of, read_time
 
@@ -63,10 +63,11 @@ def parse_pdf(file: File) -> list[Entry]:
         pages.append(text)
     lost["damaged part"] += _count_damaged(file)
     read = _read_scans(document, scanned, pages) if scanned else 0
-    lost["scanned page"] += len(scanned) - read
+    kind = "unreadable page" if has_tesseract() else "scanned page"
+    lost[kind] += len(scanned) - read
     said = document.get_metadata_dict()
     by_tesseract = f"{read} of {len(document)} pages" if read else ""
-    facts = {"pages": str(len(document)), "read_by_tesseract": by_tesseract}
+    facts = {"pages": str(len(document)), BY_TESSERACT: by_tesseract}
     text = _join_lines("\n\n".join(_mark_headings(document, pages)))
     return [
         make_document(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,12 +22,13 @@ from sonde.knowledge.formats import (
     pdf,
     prompts,
     transcripts,
+    whatsapp,
 )
 from sonde.knowledge.formats.data_files import SAMPLE_ROWS
 from sonde.knowledge.formats.office import legacy, opendocument, rtf, sheets, word
 from sonde.stores.knowledge.base import Entry, Source
 
-Parser = Callable[[File], list[Entry]]
+Parser = Callable[[File], Iterable[Entry]]
 
 PICTURES = ("png", "jpg", "jpeg", "gif", "webp", "tiff", "tif", "bmp")
 _MARKDOWN = ("md", "markdown", "mdown")
@@ -67,7 +68,15 @@ _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...]
     (("js",), collected.is_posts, collected.parse_posts),
     (("doc",), lambda data: data.lstrip()[:5] == b"{\\rtf", rtf.parse_rtf),
     (("doc", "xls"), lambda data: b"<html" in data[:2048].lower(), articles.parse_html),
+    (
+        ("doc", "docx"),
+        lambda data: b"opendocument.text" in data[:100],
+        opendocument.parse_opendocument,
+    ),
     (("doc",), lambda data: data.startswith(b"PK"), word.parse_docx),
+    (("docx", "docm", "dotx"), legacy.is_legacy, legacy.parse_doc),
+    (("xlsx", "xlsm"), legacy.is_legacy, sheets.parse_workbook),
+    (("pptx", "pptm", "ppsx"), legacy.is_legacy, legacy.parse_ppt),
     (("mht", "mhtml", "eml"), articles.is_mhtml, articles.parse_mhtml),
     (("sqlite", "sqlite3", "db"), notes.is_apple_notes, notes.parse_apple_notes),
     (("",), lambda data: data.startswith(b"From "), mail.parse_mbox),
@@ -117,7 +126,7 @@ def _find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | Non
     return None
 
 
-def _parse_chat_export(file: File, value: Any) -> list[Entry]:
+def _parse_chat_export(file: File, value: Any) -> Iterable[Entry]:
     """Every conversation of an export in JSON. One that cannot be read is left out and named."""
     make = _find_chat_maker(value)
     assert make
@@ -129,7 +138,7 @@ def _parse_chat_export(file: File, value: Any) -> list[Entry]:
     )
 
 
-_JSON: tuple[tuple[Callable[[Any], object], Callable[[File, Any], list[Entry]]], ...] = (
+_JSON: tuple[tuple[Callable[[Any], object], Callable[[File, Any], Iterable[Entry]]], ...] = (
     (prompts.is_card, prompts.parse_card),
     (_find_chat_maker, _parse_chat_export),
     (transcripts.is_transcript, transcripts.parse_transcript),
@@ -140,7 +149,7 @@ _JSON: tuple[tuple[Callable[[Any], object], Callable[[File, Any], list[Entry]]],
 """What reads JSON of which shape."""
 _LINES: tuple[tuple[tuple[Source, ...], Callable[[str], bool], Parser], ...] = (
     (("chats",), messengers.is_signal, messengers.parse_signal),
-    (("chats",), messengers.is_whatsapp, messengers.parse_whatsapp),
+    (("chats",), whatsapp.is_whatsapp, whatsapp.parse_whatsapp),
     (("media",), collected.is_clippings, collected.parse_clippings),
 )
 """What reads text that begins like an export, and which sources it makes."""
@@ -184,6 +193,8 @@ def find_parser(file: File, wanted: Source | None) -> Parser:
         return mail.parse_eml
     if file.left_out:
         raise RefusedFormat("broken", f"not JSON: {file.left_out[0].detail}")
+    if file.is_named and (suffix in prompts.READERS or suffix not in _REFUSED):
+        return documents.parse_plain_text  # somebody wants to find it, whatever it is
     raise RefusedFormat("unknown", _REFUSED.get(suffix, f".{suffix}" if suffix else "no ending"))
 
 

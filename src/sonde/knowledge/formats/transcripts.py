@@ -15,6 +15,7 @@ from sonde.knowledge.formats import (
     RefusedFormat,
     list_dicts,
     make_chat,
+    make_document,
     read_media_facts,
 )
 from sonde.stores.knowledge.base import Entry, Piece
@@ -141,6 +142,8 @@ def parse_log(file: File) -> list[Entry]:
         return [_make_tavern(file, rows)]
     if any("payload" in row or row.get("type") in ("message", "session_meta") for row in rows[:50]):
         return [_make_codex(file, rows)]
+    if file.is_named:
+        return [make_document(file, "txt", "", file.text())]
     raise RefusedFormat("unknown", "not a known log")
 
 

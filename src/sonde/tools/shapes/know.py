@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 from urllib.parse import quote
 
-from sonde.knowledge.formats import LEFT_OUT
+from sonde.knowledge.formats import BY_TESSERACT, LEFT_OUT
 from sonde.knowledge.getting import EntryContent, Messages
 from sonde.knowledge.ranking import AnyHit, FileHit, find_message_id, make_uri, read_knowledge_query
 from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt, find_offset
@@ -245,7 +245,9 @@ def show_content(found: EntryContent | FileExcerpt, caller: Caller) -> GetAnswer
         if found.content == snippet:
             meta["snippet"] = None  # once is enough
         facts = found.entry.facts
-        meta |= {name: facts[name] for name in ("author", LEFT_OUT) if facts.get(name)}
+        meta |= {
+            name: facts[name] for name in ("author", LEFT_OUT, BY_TESSERACT) if facts.get(name)
+        }
         meta |= {"url": found.entry.url} if found.entry.url else {}
         chunks: list[Json] = []
         for chunk in found.chunks:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from sonde.app import App
 from sonde.errors import EntryMissing, PermissionDenied
-from sonde.knowledge.formats import LEFT_OUT
+from sonde.knowledge.formats import BY_TESSERACT, LEFT_OUT
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.ranking import make_uri
 from sonde.knowledge.service import KnowledgeRequest, PageOptions, search_knowledge
@@ -309,6 +309,7 @@ def show_entry_page(
             for each in meta.get("tags") or ()]  # fmt: skip
     modified, lost = meta.get("last_modified"), meta.get(LEFT_OUT) or {}
     said = [meta.get("author"), *(f"{count_of(n, kind)} left out" for kind, n in lost.items())]
+    said += [f"{meta[BY_TESSERACT]} read by tesseract"] if meta.get(BY_TESSERACT) else []
     switch = tag(
         "nav",
         tag("a", "Rendered", href=link_to("/entry", uri=uri), data_key="r",

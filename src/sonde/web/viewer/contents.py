@@ -116,9 +116,9 @@ def read_pdf_text(project: Project, path: str) -> str:
             needs = f"reading it needs pip install {list_packages('documents')}"
             why = needs if error.reason == "missing_extra" else error.detail
             raise FileNotAdmitted(f"{path}: {error.reason}", path=path, reason=why) from error
-    return "\n\n".join(
-        piece.text for entry in found.entries for piece in entry.pieces if piece.place >= 0
-    )
+        return "\n\n".join(
+            piece.text for entry in found.read() for piece in entry.pieces if piece.place >= 0
+        )
 
 
 def outline_of(project: Project, path: str, text: str) -> tuple[Symbol, ...]:

@@ -27,9 +27,15 @@ _CONTAINER = 0xF
 _TEXT_UTF16, _TEXT_LATIN, _CSTRING = 0x0FA0, 0x0FA8, 0x0FBA  # texts
 _SLIDE_LIST, _SLIDE_PLACE, _USER_EDIT, _DIRECTORY = 0x0FF0, 0x03F3, 0x0FF5, 0x1772  # places
 _DOCUMENT, _COMMENT, _TEXT_HEAD = 0x03E8, 0x2EE0, 0x0F9F  # containers
+_OBJECT_LIST, _OBJECT = 0x0409, 0x0FCC  # charts, sheets and others inside
 _TITLES = (0, 6)  # kinds of text that are titles
 MAX_EDITS = 1_000  # saves that a presentation remembers
 MAX_NESTED_RECORDS = 50  # real ones nest about ten deep
+
+
+def is_legacy(data: bytes) -> bool:
+    """Whether a file is in an old format, whatever its name; newer ones with a password are not."""
+    return data.startswith(_OLE) and "EncryptedPackage".encode("utf-16-le") not in data
 
 
 def _open(file: File) -> Any:
@@ -160,16 +166,18 @@ def parse_ppt(file: File) -> list[Entry]:
     parts: list[str] = []
     slides: list[tuple[int, list[str]]] = []
     notes: list[tuple[int, list[str]]] = []
+    lost = Counter({"picture": int(archive.exists("Pictures"))})
     for inner, instance, inside in _records(body):
         if inner == _SLIDE_LIST and instance in (0, 2):
             (slides if instance == 0 else notes).extend(_read_list(inside))
+        elif inner == _OBJECT_LIST:
+            lost["embedded object"] = sum(kind == _OBJECT for kind, _, _ in _records(inside))
     for number, (place, outline) in enumerate(slides, 1):
         own = list(_read_texts(_record(data, places[place])[2])) if place in places else []
         parts += [f"Slide {number}", *outline, *own, ""]
     for place, outline in notes:
         own = list(_read_texts(_record(data, places[place])[2])) if place in places else []
         parts += [*outline, *own]
-    lost = Counter({"picture": int(archive.exists("Pictures"))})
     return [_make(file, archive, "\n".join(parts), lost)]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sonde.knowledge.formats import (
@@ -35,6 +36,7 @@ MAX_REPEATED = 1_000  # columns or rows that a cell may stand for; beyond that t
 def parse_opendocument(file: File) -> list[Entry]:
     """The text in order, then headers and footers; a slide or sheet after another."""
     lost: Counter[str] = Counter()
+    archive = None
     if file.data.startswith(b"PK"):
         archive = open_archive(file.data)
         manifest = read_part(archive, "META-INF/manifest.xml", file)
@@ -46,7 +48,7 @@ def parse_opendocument(file: File) -> list[Entry]:
         lost["damaged part"] = len(file.left_out)
     else:
         roots = [parse_xml(file.data)]
-    reader = _Reader(roots, lost)
+    reader = _Reader(roots, lost, archive)
     body = next((node for node in roots[0].iter(f"{_OFFICE}body")), None)
     if body is None:
         raise RefusedFormat("broken", "no body")
@@ -68,8 +70,11 @@ def parse_opendocument(file: File) -> list[Entry]:
 
 
 class _Reader:
-    def __init__(self, roots: list[Any], lost: Counter[str]) -> None:
+    def __init__(
+        self, roots: list[Any], lost: Counter[str], archive: zipfile.ZipFile | None
+    ) -> None:
         self._roots = roots
+        self._archive = archive
         self._lost = lost
         self.notes: list[str] = []
         self._lists: dict[str, dict[int, str]] = {}
@@ -99,24 +104,29 @@ class _Reader:
 
     def blocks(self, parent: Any) -> Iterator[str]:
         """The lines of what an element contains."""
+        readers: Mapping[str, Callable[[Any], Iterator[str]]] = {
+            f"{T}p": self._paragraph, f"{T}h": self._paragraph, f"{T}list": self._list,
+            f"{_TABLE}table": self._table, f"{_OFFICE}spreadsheet": self._sheets,
+            f"{_DRAW}page": self._slide, f"{_OFFICE}annotation": self._comment,
+        }  # fmt: skip
         for each in parent:
-            if each.tag in (f"{T}p", f"{T}h"):
-                yield from self._paragraph(each)
-            elif each.tag == f"{T}list":
-                yield from self._list(each, 1, each.get(f"{T}style-name", ""))
-            elif each.tag == f"{_TABLE}table":
-                yield from self._table(each)
-            elif each.tag == f"{_DRAW}page":
-                yield from self._slide(each)
+            if each.tag in readers:
+                yield from readers[each.tag](each)
+            elif each.tag == f"{_DRAW}frame" and each.find(f"{_DRAW}object") is not None:
+                yield from self._object(each)
             elif each.tag == f"{T}tracked-changes":
                 self._lost["tracked deletion"] += sum(1 for _ in each.iter(f"{T}deletion"))
             elif each.tag in (f"{_SVG}title", f"{_SVG}desc") and each.text:
                 yield each.text
-            elif each.tag == f"{_OFFICE}annotation":
-                yield self._comment(each)
             elif not each.tag.endswith("-source"):  # of a table of contents
                 self._count(each)
                 yield from self.blocks(each)
+
+    def _sheets(self, book: Any) -> Iterator[str]:
+        for sheet in book:
+            name = sheet.get(f"{_TABLE}name") if sheet.tag == f"{_TABLE}table" else ""
+            yield from [f"# {name}"] if name else []
+            yield from self.blocks([sheet])
 
     def _count(self, node: Any) -> None:
         self._lost["picture"] += node.tag == f"{_DRAW}image"
@@ -161,7 +171,7 @@ class _Reader:
                 parts.append(f"[{cited}]")
                 self.notes.append(f"[{cited}] " + "\n".join(lines))
             elif name == f"{_OFFICE}annotation":
-                behind.append(self._comment(each))
+                behind += self._comment(each)
             elif name == f"{T}a":
                 parts.append(write_link(self._inline(each, behind), each.get(_HREF, "")))
             elif name in (f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_DRAW}g", f"{_DRAW}text-box"):
@@ -171,12 +181,13 @@ class _Reader:
             parts.append(each.tail or "")
         return "".join(parts) if "\n" in parts else re.sub(r"\s*\n\s*", " ", "".join(parts))
 
-    def _comment(self, node: Any) -> str:
+    def _comment(self, node: Any) -> Iterator[str]:
         author = node.findtext("{http://purl.org/dc/elements/1.1/}creator") or ""
         lines = [line for each in node if each.tag.startswith(T) for line in self.blocks([each])]
-        return f"Comment by {author}: ".replace(" by :", ":") + " ".join(lines)
+        yield f"Comment by {author}: ".replace(" by :", ":") + " ".join(lines)
 
-    def _list(self, node: Any, depth: int, style: str) -> Iterator[str]:
+    def _list(self, node: Any, depth: int = 1, above: str = "") -> Iterator[str]:
+        style = node.get(f"{T}style-name", above)
         suffix = self._lists.get(style, {}).get(depth, "")
         number = 0
         for item in node:
@@ -185,22 +196,28 @@ class _Reader:
             mark = (f"{number}{suffix} " if suffix else "- ") if item.tag == f"{T}list-item" else ""
             for each in item:
                 if each.tag == f"{T}list":
-                    yield from self._list(each, depth + 1, each.get(f"{T}style-name", style))
+                    yield from self._list(each, depth + 1, style)
                 elif each.tag in (f"{T}p", f"{T}h"):
                     yield from self._paragraph(each, mark)
                     mark = ""
                 else:
                     yield from self.blocks([each])
 
+    def _object(self, frame: Any) -> Iterator[str]:
+        """The texts of a chart or another document inside; a picture beside it shows the same."""
+        inner = frame.find(f"{_DRAW}object")
+        place = inner.get(_HREF, "").removeprefix("./")
+        packed = None
+        if self._archive and place:  # a damaged one counts as an object, like one that is not read
+            packed = read_part(self._archive, f"{place}/content.xml", File("", b""))
+        bodies = (inner if packed is None else packed).iter(f"{_OFFICE}body")
+        lines = [line for body in bodies for line in self.blocks(body) if line.strip()]
+        self._lost["embedded object"] += not lines
+        yield from lines
+        yield from self.blocks(each for each in frame if each.tag.startswith(_SVG))
+
     def _table(self, node: Any) -> Iterator[str]:
-        name = node.get(f"{_TABLE}name", "")
-        is_sheet = node.find(f"{T}p") is None and any(True for _ in node.iter(f"{_TABLE}shapes"))
-        if name and (
-            is_sheet
-            or any(each.get(f"{_OFFICE}value-type") for each in node.iter(f"{_TABLE}table-cell"))
-        ):
-            yield f"# {name}"
-        for row in node.iter(f"{_TABLE}table-row"):
+        for row in _find_rows(node):
             cells: list[str] = []
             for cell in row:
                 lines = [line for line in self.blocks(cell) if line.strip()]
@@ -213,3 +230,14 @@ class _Reader:
                 yield from [line] * (
                     int(times) if times.isdigit() and int(times) <= MAX_REPEATED else 1
                 )
+        for shapes in node.findall(f"{_TABLE}shapes"):  # what lies on a sheet
+            yield from self.blocks(shapes)
+
+
+def _find_rows(node: Any) -> Iterator[Any]:
+    """The rows of a table, those in groups of rows too, but not those of tables in its cells."""
+    for each in node:
+        if each.tag == f"{_TABLE}table-row":
+            yield each
+        elif each.tag != f"{_TABLE}shapes":
+            yield from _find_rows(each)

@@ -28,8 +28,10 @@ _WORDS: Mapping[str, str] = {
     "enspace": " ", "qmspace": " ",
 }  # fmt: skip
 _INFO = frozenset("title author keywords subject operator".split())
-_NOTES = {"footnote": "", "annotation": "Comment: ", "header": "", "headerl": "", "headerr": "",
-          "headerf": "", "footer": "", "footerl": "", "footerr": "", "footerf": ""}  # fmt: skip
+_NOTES = frozenset(
+    "footnote annotation header headerl headerr headerf footer footerl footerr footerf".split()
+)
+_DRAWN = frozenset("pict object result shprslt sn sv".split())
 _CHARSETS = {0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gb18030", 136: "cp950",
              161: "cp1253", 162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256",
              186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250"}  # fmt: skip
@@ -95,6 +97,7 @@ class _Reader:
         """Of headings, by the number of their style."""
         self._start = 0  # of the paragraph in the text
         self._marks = 0  # of footnotes
+        self._author: list[str] = []
 
     def read(self) -> None:
         at, data = 0, self._data
@@ -241,6 +244,25 @@ class _Reader:
         else:
             self._write(chr(unit) if not 0xD800 <= unit < 0xE000 else "")
 
+    def _open_note(self, word: str) -> None:
+        mark = ""
+        if word == "footnote":
+            self._marks += 1
+            mark = f"[{self._marks}] "
+            self._write(mark.strip())
+        elif word == "annotation":
+            mark = f"Comment by {''.join(self._author)}: ".replace(" by :", ":")
+        self.notes.append([mark])
+
+    def _draw(self, word: str, group: _Group) -> None:
+        if word in ("pict", "object"):
+            self.lost["picture" if word == "pict" else "embedded object"] += not group.hidden
+            group.hidden = word == "pict"
+        elif word in ("sn", "sv"):  # name and value of a shape's property, which may be a picture
+            group.into = []
+        else:
+            group.hidden = word == "shprslt"  # the text of the shape, once more
+
     def _destination(self, word: str, group: _Group) -> None:
         starred = group.end == "*"
         if word in _INFO and not group.hidden:
@@ -249,11 +271,10 @@ class _Reader:
         elif word in ("creatim", "revtim", "printim", "buptim"):
             self._time, group.end, group.hidden = {}, word, True
         elif word in _NOTES:
-            self._marks += word == "footnote"
-            mark = f"[{self._marks}] " if word == "footnote" else _NOTES[word]
-            self._write(mark.strip() if word == "footnote" else "")
-            self.notes.append([mark])
+            self._open_note(word)
             group.into, group.end = self.notes[-1], word
+        elif word == "atnauthor":  # of the comment behind it
+            group.into = self._author = []
         elif word == "field":
             group.field_link = []
         elif word == "fldinst":
@@ -262,14 +283,9 @@ class _Reader:
             group.into, group.end = [], "result"
         elif word == "stylesheet":
             group.end, group.hidden = word, True
-        elif word in ("pict", "object"):
-            self.lost["picture" if word == "pict" else "embedded object"] += not group.hidden
-            group.hidden = word == "pict"
-        elif word in ("result", "shprslt"):
-            group.hidden = word == "shprslt"  # the text of the shape, once more
-        elif word in _HIDDEN or (
-            starred and word not in ("shpinst", "shptxt", "shppict", "atnauthor", "ud")
-        ):
+        elif word in _DRAWN:
+            self._draw(word, group)
+        elif word in _HIDDEN or (starred and word not in ("shpinst", "shptxt", "shppict", "ud")):
             group.hidden = True
         if starred and group.end == "*":
             group.end = ""

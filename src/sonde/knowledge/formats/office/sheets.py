@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime, time
+from itertools import takewhile
 from typing import Any
 
 from sonde.knowledge.formats import File, RefusedFormat, make_document, read_member
@@ -31,6 +32,11 @@ _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _DML = "http://schemas.openxmlformats.org/drawingml/2006/"
 OLE = b"\xd0\xcf\x11\xe0"  # begins a file of Office 97 to 2003
 _EOF, _FORMAT, _XF = 0x0A, 0x041E, 0x00E0  # records of XLS: end, number format, cell format
+_TEXT_OBJECT, _CONTINUE, _LINK = 0x01B6, 0x003C, 0x01B8  # comment or text box, its text; link
+_URL = re.compile(
+    rb"\xe0\xc9\xea\x79\xf9\xba\xce\x11\x8c\x82\x00\xaa\x00\x4b\xa9\x0b(....)", re.DOTALL
+)
+"""What an address stands behind in a link, and its length."""
 _OWN_FORMATS = range(164, 383)  # numbers of formats that a file defines
 MAX_CELLS = 5_000_000  # of a workbook: what a parser's memory holds as text
 _STYLES, _TEXTS = "xl/styles.xml", "xl/sharedStrings.xml"
@@ -193,9 +199,39 @@ def _count_formulas(archive: zipfile.ZipFile, name: str) -> int:
 def parse_workbook(file: File) -> list[Entry]:
     """A workbook of another program: XLS, XLSB, ODS."""
     lost: Counter[str] = Counter()
-    text = "\n".join(_read_sheets(file, lost))
+    lines = [*_read_sheets(file, lost), *dict.fromkeys(_read_remarks(file.data))]
     lost["damaged part"] = len(file.left_out)
-    return [make_document(file, file.suffix, file.stem, text, lost=lost)]
+    return [make_document(file, file.suffix, file.stem, "\n".join(lines), lost=lost)]
+
+
+def _read_remarks(data: bytes) -> Iterator[str]:
+    """The comments, text boxes and links of an XLS, which calamine leaves out."""
+    import olefile
+
+    if not data.startswith(OLE):
+        return
+    with contextlib.suppress(OSError, ValueError, struct.error):
+        records = olefile.OleFileIO(io.BytesIO(data)).openstream("Workbook").read()
+        before = 0
+        for kind, at, size in _list_records(records):
+            body = records[at : at + size]
+            if kind == _CONTINUE and before == _TEXT_OBJECT and size > 1:
+                encoding = "utf-16-le" if body[0] & 1 else "latin-1"
+                yield body[1:].decode(encoding, "replace").strip("\0")
+            elif kind == _LINK and (found := _URL.search(body)):
+                (length,) = struct.unpack("<I", found[1])
+                address = body[found.end() : found.end() + length].decode("utf-16-le", "replace")
+                yield address.partition("\0")[0]
+            before = kind
+
+
+def _list_records(records: bytes | bytearray) -> Iterator[tuple[int, int, int]]:
+    """Kind, place and size of each record of an XLS."""
+    at = 0
+    while at + 4 <= len(records):
+        kind, size = struct.unpack_from("<HH", records, at)
+        yield kind, at + 4, size
+        at += 4 + size
 
 
 def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
@@ -236,17 +272,14 @@ def _renumber_formats(data: bytes) -> bytes:
         copy = io.BytesIO(data)
         archive = olefile.OleFileIO(copy, write_mode=True)
         records = bytearray(archive.openstream("Workbook").read())
-        at, kind = 0, 0
         places: dict[int, list[int]] = defaultdict(list)
         own: set[int] = set()
-        while kind != _EOF and at + 4 <= len(records):
-            kind, size = struct.unpack_from("<HH", records, at)
+        for kind, at, _ in takewhile(lambda row: row[0] != _EOF, _list_records(records)):
             if kind in (_FORMAT, _XF):
-                place = at + (6 if kind == _XF else 4)
+                place = at + (2 if kind == _XF else 0)
                 (number,) = struct.unpack_from("<H", records, place)
                 places[number].append(place)
                 own |= {number} if kind == _FORMAT else set()
-            at += 4 + size
         free = (number for number in _OWN_FORMATS if number not in own)
         for number in own - set(_OWN_FORMATS):
             new = next(free, number)

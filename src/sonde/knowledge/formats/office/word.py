@@ -69,10 +69,12 @@ class _Reader:
         seen: set[str] = set()
         for name in sorted(kinds.get(kind, ())):
             root = read_part(self._archive, name, self._file)
+            of_body = self._relations
             self._relations = read_relations(self._archive, name, self._file)
             lines = list(read_drawn_texts(root)) if kind in ("chart", "diagramData") else []
             if root is not None and not lines:
                 lines = list(self._notes(root)) if kind.endswith("s") else list(self._blocks(root))
+            self._relations = of_body
             for line in lines:
                 if line.strip() and (line not in seen or kind.endswith("s")):
                     seen.add(line)  # each section repeats its headers
