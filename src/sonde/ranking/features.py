@@ -79,7 +79,6 @@ _ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial",
 _ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
 _HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
-_MAJOR = frozenset({"type", "function"})
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
     ("declaration", "section", "key"), 1 / 3
 )
@@ -134,7 +133,7 @@ def _measure(
         "dense_mean": dense_mean,
         "dense_many": math.log1p(file.dense_near),
         **_measure_name(question, file.state, place),
-        "definitions_recall": 0.0,  # these until `measure_definitions` says more
+        "definitions_recall": 0.0,  # these until its names are read
         "holds_name": float(file.holds_name),
         "defines_symbol": 0.0,
         "definition_f1": 0.0,
@@ -229,25 +228,15 @@ def _measure_name(question: Question, state: FileState, place: _Place) -> dict[s
 
 
 def list_definition_features(question: Question) -> tuple[str, ...]:
-    """The features that `measure_definitions` gives; they go from 0 to 1."""
+    """The features of the names that a file defines; they go from 0 to 1."""
     return ("defines_symbol",) if question.is_symbol else ("definitions_recall", "definition_f1")
 
 
-def measure_definitions(question: Question, names: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """What a file's definitions say by their names; those that cannot match may be missing."""
-    matches, asked = question.matches, question.names
-    if question.is_symbol:
-        kinds = [kind for name, kind in names if fold_name(name.rpartition(".")[2]) in asked]
-        return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
-    # members that hold values, and keys, say little about what a file is for
-    major = (
-        name for name, kind in names if kind in _MAJOR or (kind == "value" and "." not in name)
-    )
-    named = {words for _, words in map(list_name_words, major)}
-    return {
-        "definitions_recall": overlap_of(matches, set[str]().union(*named))[1],
-        "definition_f1": max((overlap_of(matches, words)[2] for words in named), default=0.0),
-    }
+def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> float:
+    """How much a file defines the name that is asked for; `names` are those of its definitions."""
+    asked = question.names
+    kinds = [kind for name, kind in names if fold_name(name.rpartition(".")[2]) in asked]
+    return max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)
 
 
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:

@@ -193,32 +193,32 @@ class Outlines:
             reported = {fold_name(_LINK.split(n)[-1]) for n in (*report.spelled, *report.called)}
             told = [list_name_words(symbol.name)[0] in reported for symbol in symbols]
             columns["told_name"][:count] = told
+        bits_of, names = question.matches.__getitem__, question.names
         for at in np.flatnonzero(may[named]).tolist():
-            path = self._files[owner[at]].state.path
-            for name, value in _compare_name(question, symbols[at].name, path):
-                columns[name][at] = value
+            name = symbols[at].name
+            folded, words = list_name_words(name)
+            if any(map(bits_of, words)):
+                precision, _, f1 = overlap_of(question.matches, words)
+                columns["name_precision"][at], columns["name_f1"][at] = precision, f1
+            if folded in names:
+                path = self._files[owner[at]].state.path
+                for feature, value in _compare_spelling(question, name, path):
+                    columns[feature][at] = value
         return columns
 
 
-def _compare_name(question: Question, name: str, path: str) -> Iterator[tuple[str, float]]:
-    """The features of a name that may match."""
+def _compare_spelling(question: Question, name: str, path: str) -> Iterator[tuple[str, float]]:
+    """The features of a name that the question spells, in whatever letter case."""
     scope, _, last = name.rpartition(".")
-    folded, words = list_name_words(name)
-    precision, _, f1 = overlap_of(question.matches, words)
-    if f1:
-        yield "name_precision", precision
-        yield "name_f1", f1
-    if folded in question.names:
-        yield "is_named", 1.0
-        yield "is_spelled", float(last in question.spelled)
-        if scope:
-            pair = scope.rpartition(".")[2] + last
-            yield "is_qualified", float(fold_name(pair) in question.names)
-        if question.scopes:
-            around = (*scope.split("."), *path.replace(".", "/").split("/"))
-            held = set(map(fold_name, around))
-            named = sum(part in held for part in question.scopes)
-            yield "scope_named", named / len(question.scopes)
+    yield "is_named", 1.0
+    yield "is_spelled", float(last in question.spelled)
+    if scope:
+        pair = scope.rpartition(".")[2] + last
+        yield "is_qualified", float(fold_name(pair) in question.names)
+    if question.scopes:
+        held = set(map(fold_name, (*scope.split("."), *path.replace(".", "/").split("/"))))
+        named = sum(part in held for part in question.scopes)
+        yield "scope_named", named / len(question.scopes)
 
 
 def _weigh(columns: Mapping[str, Column], weights: Mapping[str, float], count: int) -> Column:

@@ -164,20 +164,6 @@ class Group:
         return sort_parts([*self.file.parts.items(), *own])
 
 
-class _Held(dict[str, Collection[str]]):
-    """Word -> which of some terms it is found by; worked out once per word."""
-
-    def __init__(self, terms: Collection[str]) -> None:
-        self._terms = frozenset(terms)
-        self._any = re.compile("|".join(map(re.escape, terms)) or r"(?!)")
-
-    def __missing__(self, word: str) -> Collection[str]:
-        # in ASCII a term is a piece of the word: cheap to exclude
-        may = not word.isascii() or self._any.search(word.lower().replace("_", ""))
-        self[word] = held = self._terms.intersection(index_terms(word)) if may else frozenset()
-        return held
-
-
 class TermCoverage:
     """How much of some terms a text holds, rare terms counting more."""
 
@@ -186,14 +172,20 @@ class TermCoverage:
             term: math.log(1 + (total + 0.5) / (counts.get(term, 0) + 0.5)) for term in terms
         }
         self._sum = sum(self._weights.values()) or 1.0
-        self._held = _Held(self._weights)
+        self._any = re.compile("|".join(map(re.escape, terms)) or r"(?!)")
+        self._seen: set[str] = set()  # words: each is looked at once
+        self._held: dict[str, Collection[str]] = {}  # which of the terms they are found by, if any
 
     def find(self, text: str) -> Collection[str]:
         """The terms that a text holds."""
-        folded = text.lower().replace("_", "")
-        if text.isascii() and not any(term in folded for term in self._weights):
-            return ()
-        held = map(self._held.__getitem__, set(find_words(text)))
+        words = set(find_words(text))
+        for word in words - self._seen:
+            # in ASCII a term is a piece of the word: cheap to exclude
+            may = not word.isascii() or self._any.search(word.lower().replace("_", ""))
+            if may and (terms := self._weights.keys() & index_terms(word)):
+                self._held[word] = terms
+        self._seen |= words
+        held = map(self._held.__getitem__, self._held.keys() & words)
         return (self._weights.keys() & find_symbols(text)).union(*held)
 
     def rate(self, held: Collection[str]) -> float:

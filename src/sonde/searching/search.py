@@ -16,7 +16,8 @@ import numpy as np
 from sonde.embedding.base import PASSAGE_MODES, Embedder, Mode, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
-from sonde.ranking.features import measure_definitions, measure_files, measure_report
+from sonde.ranking.features import measure_files, measure_report, measure_symbol
+from sonde.ranking.name_words import NameWords
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
@@ -109,6 +110,7 @@ class RecentVectors:
 
 
 _RECENT = RecentVectors(2_000)  # 3 MB
+_NAME_WORDS = NameWords(8_000_000)
 
 
 class QueryVectors:
@@ -185,11 +187,19 @@ class QueryVectors:
 
 
 def read_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
-    """The features of the names that files define, which take as long as all the others."""
-    paths = [file.state.path for file in files]
-    names = search.store.names_of(paths, question.matches.starts)
-    for file in files:
-        file.features |= measure_definitions(question, names.get(file.state.path, ()))
+    """The features of the names that files define."""
+    store = search.store
+    if question.is_symbol:
+        # who defines the name, the index of names has said
+        names = store.names_of([file.state.path for file in files if file.bears_name])
+        for file in files:
+            file.features["defines_symbol"] = measure_symbol(
+                question, names.get(file.state.path, ())
+            )
+        return
+    rates = _NAME_WORDS.compare(question.matches, [file.state for file in files], store.names_of)
+    for file, (together, best) in zip(files, rates, strict=True):
+        file.features |= {"definitions_recall": together, "definition_f1": best}
 
 
 def gather_files(search: Search, question: Question) -> list[Candidate]:
@@ -326,6 +336,8 @@ def _add_named(
     named = {path: states[path] for path in dict.fromkeys(found) if path in states}
     for path, state in named.items():
         candidates.setdefault(path, Candidate(state))
+    for path in candidates.keys() & set(found):
+        candidates[path].bears_name = True
     lines = search.store.chunk_lines(named)
     keys = [key for path in named for key, _, _ in lines.get(path, ())]
     for chunk in search.store.chunks(keys):
