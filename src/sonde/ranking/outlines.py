@@ -19,8 +19,8 @@ from sonde.ranking.question import Question, overlap_of
 from sonde.text.words import fold_name
 from sonde.types import Symbol
 
-Lines = tuple[int, int, int]
-"""A chunk: its key, its first and its last line."""
+Lines = tuple[int, int, int, str]
+"""A chunk: its key, its first and its last line, and what it opens."""
 Numbers = NDArray[np.int64]
 Column = NDArray[np.float64]
 _START_LINE = attrgetter("start_line")
@@ -49,12 +49,12 @@ class Outlines:
         self._files = files
         self._symbols = list(chain.from_iterable(defined))
         self._chunks = list(chain.from_iterable(held))
-        self.keys_of_files = [[key for key, _, _ in each] for each in held]
+        self.keys_of_files = [[key for key, *_ in each] for each in held]
         self.keys = list(chain.from_iterable(self.keys_of_files))
         owner, self._holder = (
             np.repeat(np.arange(len(files)), list(map(len, each))) for each in (defined, held)
         )
-        table = np.array(self._chunks, np.int64).reshape(-1, 3)
+        table = np.array([chunk[:3] for chunk in self._chunks], np.int64).reshape(-1, 3)
         firsts, lasts = (self._holder * _FILE_LINES + table[:, at] for at in (1, 2))
         lines = np.array([symbol[2:] for symbol in self._symbols], np.int64).reshape(-1, 3)
         starts, ends = (owner * _FILE_LINES + lines[:, at] for at in (1, 2))
@@ -78,7 +78,7 @@ class Outlines:
 
     def first_lines(self) -> dict[int, int]:
         """The first line of each chunk."""
-        return {key: first for key, first, _ in self._chunks}
+        return {key: first for key, first, *_ in self._chunks}
 
     def choose(
         self,
@@ -106,7 +106,9 @@ class Outlines:
         np.add.at(depth, self._high, -1)
         outside = np.flatnonzero(hot & (np.cumsum(depth)[:-1] == 0))
         symbols = [self._symbols[at] for at in named.tolist()]
-        spans = np.array([self._chunks[at][1:] for at in outside.tolist()], np.int64).reshape(-1, 2)
+        spans = np.array([self._chunks[at][1:3] for at in outside.tolist()], np.int64).reshape(
+            -1, 2
+        )
         start, end = (np.concatenate((self._lines[named, at], spans[:, at - 1])) for at in (1, 2))
         owner = np.concatenate((self._owner[named], self._holder[outside]))
         low = np.concatenate((self._low[named], outside))

@@ -339,11 +339,14 @@ def _add_named(
     for path in candidates.keys() & set(found):
         candidates[path].bears_name = True
     lines = search.store.chunk_lines(named)
-    keys = [key for path in named for key, _, _ in lines.get(path, ())]
-    for chunk in search.store.chunks(keys):
-        held = candidates[chunk.path].chunks
-        if not held or defines_name(question, chunk):
-            held.setdefault(chunk.id, chunk)
+    wanted = [
+        key
+        for path in named
+        for at, (key, _, _, symbol) in enumerate(lines.get(path, ()))
+        if (at == 0 and not candidates[path].chunks) or defines_name(question, symbol)
+    ]
+    for chunk in search.store.chunks(wanted):
+        candidates[chunk.path].chunks.setdefault(chunk.id, chunk)
     return named
 
 
@@ -383,9 +386,9 @@ def _implementations(search: Search, candidates: Sequence[Candidate]) -> set[str
     return {PurePosixPath(path).stem for path in named if path.endswith(_SOURCES)}
 
 
-def defines_name(question: Question, chunk: Chunk) -> bool:
-    """Whether the chunk opens a definition that the question names."""
-    return bool(chunk.symbol) and (
-        fold_name(chunk.symbol.rsplit(".", 1)[-1]) in question.names
-        or fold_name(chunk.symbol) in question.names
+def defines_name(question: Question, symbol: str) -> bool:
+    """Whether the question names the definition that a chunk opens."""
+    return bool(symbol and question.names) and (
+        fold_name(symbol.rsplit(".", 1)[-1]) in question.names
+        or fold_name(symbol) in question.names
     )
