@@ -136,7 +136,9 @@ class StaticEmbedder:
             ids = np.array(pieces.find_rows(text), np.intp)
             if len(ids):
                 # each by itself: a text's vector must not depend on what is embedded with it
-                row = np.dot(scales[ids], rows[ids].astype(np.float32), out=vectors[at])
+                row = np.dot(
+                    scales.take(ids), rows.take(ids, 0).astype(np.float32), out=vectors[at]
+                )
                 row /= np.sqrt(np.dot(row, row)) or 1
         return vectors
 

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from sonde.ranking.candidate import Candidate, Evidence
@@ -232,11 +233,21 @@ def list_definition_features(question: Question) -> tuple[str, ...]:
     return ("defines_symbol",) if question.is_symbol else ("definitions_recall", "definition_f1")
 
 
-def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> float:
-    """How much a file defines the name that is asked for; `names` are those of its definitions."""
-    asked = question.names
-    kinds = [kind for name, kind in names if fold_name(name.rpartition(".")[2]) in asked]
-    return max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)
+def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """Whether a file defines the name that is asked for; `names` are those of its definitions."""
+    kinds = [kind for n, kind in names if fold_name(n.rpartition(".")[2]) in question.names]
+    return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
+
+
+def measure_definitions(question: Question, named: Collection[Sequence[str]]) -> dict[str, float]:
+    """What a file's definitions say by the words of their names."""
+    matches, words = question.matches, set(chain.from_iterable(named))
+    said = set(filter(matches.__getitem__, words))
+    some = [words for words in named if not said.isdisjoint(words)] if said else []
+    return {
+        "definitions_recall": overlap_of(matches, said)[1],
+        "definition_f1": max([overlap_of(matches, words)[2] for words in some], default=0.0),
+    }
 
 
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
@@ -244,7 +255,7 @@ def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     return _split_name(name.rpartition(".")[2])
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def _split_name(name: str) -> tuple[str, tuple[str, ...]]:
     parts = split_identifier(name)
     return "".join(parts) if name.isascii() else fold_name(name), tuple(map(shorten_word, parts))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from sonde.ranking.candidate import Candidate, sort_parts
+from sonde.ranking.features import list_name_words
+from sonde.ranking.question import Question, overlap_of
 from sonde.ranking.snippets import encode_lines
-from sonde.text.words import find_symbols, find_words, index_terms
+from sonde.text.words import find_symbols, find_words, fold_name, index_terms
 from sonde.types import Chunk, Span, Symbol
 
 PASSAGE_FEATURES: Mapping[str, str] = {
@@ -47,6 +50,7 @@ FILES = 15
 """Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
 _OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
 _NEARLY_ALL = 0.95  # of the weight of the question's words: one common word may be missing
+_MOST_MEMBERS = 60  # of a type whose names say what it is about
 _COMMENT = re.compile(
     r'("""(?:[^"]|"(?!""))*"""'
     r"|/\*(?:[^*]|\*(?!/))*\*/"
@@ -54,6 +58,7 @@ _COMMENT = re.compile(
     re.MULTILINE,
 )
 _START_LINE = attrgetter("start_line")
+_LINK = re.compile(r"\W+")
 _WHOLE_CHARS = 2_500  # a type is shown with its members up to this size
 _LONGEST_CHARS = 20_000  # of a passage that are read: bounds the work
 _OPENING_LINES = 3  # from the line that bears the name: a signature is rarely longer
@@ -162,6 +167,110 @@ class Group:
         """What made one of them rank, strongest first: the file's parts and its own."""
         own = [(name, part * (share or 1.0)) for name, part in one.parts.items()]
         return sort_parts([*self.file.parts.items(), *own])
+
+
+def list_passages(
+    file: Candidate,
+    symbols: Iterable[Symbol],
+    chunks: Sequence[tuple[int, int, int, str]],
+    hopeful: Collection[int],
+    may_match: Callable[[str], bool],
+) -> list[Passage]:
+    """The definitions of a file whose name may match or that lie in a hopeful chunk, and hopeful
+    chunks outside all definitions; `chunks` are as `ChunkStore.chunk_lines` gives them."""
+    keys, firsts, lasts, _ = zip(*chunks, strict=True) if chunks else ((), (), (), ())
+    hot = [at for at, key in enumerate(keys) if key in hopeful]
+    outside = set(hot)
+    symbols = sorted(symbols, key=_START_LINE)
+    found: list[Passage] = []
+    before, high, place = None, 0, 0
+    for at, symbol in enumerate(symbols):
+        start, end = symbol.start_line, symbol.end_line
+        low, reached = bisect_left(lasts, start), high
+        high = bisect_right(firsts, end)
+        place += 1 if _is_overload(symbol, before) and low <= reached else 2
+        before = symbol
+        near = bisect_left(hot, low)
+        is_hot = near < len(hot) and hot[near] < high
+        if is_hot:
+            outside.difference_update(hot[near : bisect_left(hot, high)])
+        if is_hot or may_match(symbol.name):
+            one = Passage(
+                file, symbol, start, end, keys[low:high], first_place=place, last_place=place
+            )
+            if symbol.kind == "type":
+                _attach_members(one, symbols[at + 1 : at + 1 + _MOST_MEMBERS])
+            found.append(one)
+    for at in sorted(outside):
+        key, first, last, _ = chunks[at]
+        found.append(Passage(file, None, first, last, (key,)))
+    return found
+
+
+def _is_overload(symbol: Symbol, before: Symbol | None) -> bool:
+    """Whether a function follows another of its name."""
+    return (
+        before is not None
+        and symbol.kind == before.kind == "function"
+        and symbol.name == before.name
+        and symbol.start_line > before.end_line
+    )
+
+
+def _attach_members(one: Passage, following: Sequence[Symbol]) -> None:
+    """Name the definitions inside a passage, of those that begin after it."""
+    inside = [symbol for symbol in following if symbol.start_line <= one.end_line]
+    if inside:
+        one.members = [symbol.name.rpartition(".")[2] for symbol in inside]
+        one.own_lines = max(inside[0].start_line, one.line + 1) - one.start_line
+
+
+def measure_names(question: Question, passages: Sequence[Passage]) -> None:
+    """The features that need no text: of names, kinds and sizes."""
+    report = question.report
+    said = (*report.spelled, *report.called) if report else ()
+    reported = {fold_name(_LINK.split(name)[-1]) for name in said}
+    for one in passages:
+        row = one.features
+        row["lines"] = math.log1p(one.end_line - one.start_line)
+        if one.file.features.get("is_test"):
+            row["in_test"] = 1.0
+        symbol = one.symbol
+        if symbol is None:
+            row["is_rest"] = 1.0
+            continue
+        row[f"is_{symbol.kind}"] = 1.0
+        if one.members:
+            row["has_members"] = 1.0
+        row["nesting"] = float(symbol.name.count("."))
+        if reported:
+            row["told_name"] = float(list_name_words(symbol.name)[0] in reported)
+        _compare_name(question, symbol.name, one.file.state.path, row)
+
+
+def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
+    folded, words = list_name_words(name)
+    if any(map(question.matches.__getitem__, words)):
+        row["name_precision"], _, row["name_f1"] = overlap_of(question.matches, words)
+    if folded in question.names and question.matches.may_match(name):
+        scope, _, last = name.rpartition(".")
+        row["is_named"] = 1.0
+        row["is_spelled"] = float(last in question.spelled)
+        if scope:
+            pair = scope.rpartition(".")[2] + last
+            row["is_qualified"] = float(fold_name(pair) in question.names)
+        if question.scopes:
+            held = {
+                fold_name(part) for part in (*scope.split("."), *path.replace(".", "/").split("/"))
+            }
+            row["scope_named"] = sum(part in held for part in question.scopes) / len(
+                question.scopes
+            )
+
+
+def weigh_features(features: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """What these features add to a score."""
+    return sum([weights[name] * value for name, value in features.items() if name in weights])
 
 
 class TermCoverage:

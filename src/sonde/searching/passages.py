@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
-from sonde.ranking.outlines import Outlines
 from sonde.ranking.passages import (
     FILES,
     Group,
     Passage,
     TermCoverage,
+    list_passages,
+    measure_names,
     measure_texts,
+    weigh_features,
 )
 from sonde.ranking.question import Question
 from sonde.ranking.weights import PASSAGE_DEEP, choose_passage_weights, choose_share
@@ -23,6 +25,7 @@ _WEIGHED, _WEIGHED_BY_WORDS = 48, 64
 """Passages whose own text is looked at: a name is among them as often as among all, and what a
 question describes more often than among 48."""
 _HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
+_OF_EACH_FILE = 2  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
 _DEEPENED = 8  # passages that the deeper model compares while the caller waits: more gain little
 _DEEP_CHARS = 350  # of a passage that it reads, as of the stored vectors
@@ -82,15 +85,40 @@ def gather_passages(
     most = most or (_WEIGHED if question.is_symbol or question.report else _WEIGHED_BY_WORDS)
     files = files[:FILES]
     paths = [file.state.path for file in files]
-    store = search.store
-    outlines = Outlines(files, store.symbols_of(paths), store.chunk_lines(paths))
-    scores = _score_chunks(search, files, outlines.keys)
-    near = _compare_definitions(search, question, outlines.first_lines())
+    lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
+    scores = _score_chunks(search, files, [key for rows in lines.values() for key, *_ in rows])
+    near = _compare_definitions(search, question, lines.values())
     best = {key: value for (key, _), value in sorted(near.items(), key=itemgetter(1))}
-    hopeful = _choose_hopeful({**scores, "own_deep": best}, outlines)
+    hopeful = _choose_hopeful({**scores, "own_deep": best}, lines.values())
     weights = choose_passage_weights(question, is_deep=bool(near))
     share = max(choose_share(question), _LEAST_SHARE)
-    kept = outlines.choose(question, scores, near, weights, hopeful, share, most)
+    kept: list[Passage] = []
+    others: list[tuple[float, Passage]] = []
+    rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}
+    for file in files:
+        path, may_match = file.state.path, question.matches.may_match
+        defined, rows = symbols.get(path, ()), lines.get(path, ())
+        passages = list_passages(file, defined, rows, hopeful, may_match)
+        measure_names(question, passages)
+        for one in passages:
+            if near and one.chunks:
+                own = near.get((one.chunks[0], one.start_line))
+                one.features["own_deep"] = (
+                    max(near.get((key, 0), -1.0) for key in one.chunks) if own is None else own
+                )
+            if one.chunks not in rated:
+                row = _rate_chunks(scores, one.chunks)
+                rated[one.chunks] = row, weigh_features(row, weights)
+            # what a passage shares with others is weighed once: there may be thousands
+            one.score = rated[one.chunks][1] + weigh_features(one.features, weights)
+        passages.sort(key=_sort_key)
+        kept += passages[:_OF_EACH_FILE]
+        file_score = file.score
+        others += [(-file_score - share * one.score, one) for one in passages[_OF_EACH_FILE:]]
+    others.sort(key=itemgetter(0))
+    kept += [one for _, one in others[: max(0, most - len(kept))]]
+    for one in kept:
+        one.features |= rated[one.chunks][0]
     _read_texts(search, kept)
     asked = _cover(search, question.terms)
     reported = (
@@ -104,13 +132,14 @@ def gather_passages(
 
 
 def _compare_definitions(
-    search: Search, question: Question, first_line: Mapping[int, int]
+    search: Search, question: Question, files: Iterable[Sequence[tuple[int, int, int, str]]]
 ) -> Mapping[tuple[int, int], float]:
     """How near each definition is by the deeper model, once it has seen all: by chunk and first
     line, and each chunk as a whole by line 0. Names and reports are found without it."""
     deep = search.deep
     if deep is None or not deep.is_complete or question.is_symbol or question.report:
         return {}
+    first_line = {key: first for rows in files for key, first, *_ in rows}
     vectors = search.store.definition_vectors(deep.model, list(first_line))
     if not vectors:  # made before definitions had any: whole chunks say nothing more
         return {}
@@ -121,6 +150,18 @@ def _compare_definitions(
     # below the best: an index without such vectors must not fall behind this one
     most = max(near.values())
     return {place: value - most for place, value in near.items()}
+
+
+def _rate_chunks(
+    scores: Mapping[str, Mapping[int, float]], keys: Sequence[int]
+) -> dict[str, float]:
+    """The best of these chunks by each kind of evidence; also for the text that is not yet read."""
+    row = {
+        name: max([known.get(key, 0.0) for key in keys], default=0.0)
+        for name, known in scores.items()
+    }
+    row["own_dense_rel"] = row["code_dense"] = row["chunk_dense"]
+    return row
 
 
 def _sort_key(one: Passage) -> tuple[float, str, int]:
@@ -148,14 +189,17 @@ def _score_chunks(
     return scores
 
 
-def _choose_hopeful(scores: Mapping[str, Mapping[int, float]], outlines: Outlines) -> set[int]:
+def _choose_hopeful(
+    scores: Mapping[str, Mapping[int, float]], files: Iterable[Sequence[tuple[int, int, int, str]]]
+) -> set[int]:
     """The best chunks of all files by each kind of evidence, and at least one of each file."""
     hopeful = {
         key
         for known in scores.values()
         for key in sorted(known, key=known.__getitem__, reverse=True)[:_HOPEFUL]
     }
-    for keys in outlines.keys_of_files:
+    for rows in files:
+        keys = [key for key, *_ in rows]
         if keys and hopeful.isdisjoint(keys):
             hopeful.add(max(keys, key=lambda key: scores["chunk_dense"].get(key, 0.0)))
     return hopeful

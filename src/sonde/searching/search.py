@@ -15,8 +15,8 @@ import numpy as np
 
 from sonde.embedding.base import PASSAGE_MODES, Embedder, Mode, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
+from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
-from sonde.ranking.features import measure_files, measure_report, measure_symbol
 from sonde.ranking.name_words import NameWords
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
@@ -110,7 +110,7 @@ class RecentVectors:
 
 
 _RECENT = RecentVectors(2_000)  # 3 MB
-_NAME_WORDS = NameWords(8_000_000)
+_NAME_WORDS = NameWords(60_000)  # 8 MB
 
 
 class QueryVectors:
@@ -188,18 +188,14 @@ class QueryVectors:
 
 def read_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
     """The features of the names that files define."""
-    store = search.store
-    if question.is_symbol:
-        # who defines the name, the index of names has said
-        names = store.names_of([file.state.path for file in files if file.bears_name])
+    if question.is_symbol:  # who defines it, the index of names has said
+        found = search.store.names_of([file.state.path for file in files if file.bears_name])
         for file in files:
-            file.features["defines_symbol"] = measure_symbol(
-                question, names.get(file.state.path, ())
-            )
+            file.features |= features.measure_symbol(question, found.get(file.state.path, ()))
         return
-    rates = _NAME_WORDS.compare(question.matches, [file.state for file in files], store.names_of)
-    for file, (together, best) in zip(files, rates, strict=True):
-        file.features |= {"definitions_recall": together, "definition_f1": best}
+    names = _NAME_WORDS.read([file.state for file in files], search.store.names_of)
+    for file, named in zip(files, names, strict=True):
+        file.features |= features.measure_definitions(question, named)
 
 
 def gather_files(search: Search, question: Question) -> list[Candidate]:
@@ -220,11 +216,11 @@ def gather_files(search: Search, question: Question) -> list[Candidate]:
     rest = [candidate for path, candidate in candidates.items() if path not in named]
     kept = [*first, *rest][:_MOST_FILES]
     _attach_facts(search, question, kept)
-    for candidate, row in zip(kept, measure_files(question, kept), strict=True):
+    for candidate, row in zip(kept, features.measure_files(question, kept), strict=True):
         candidate.features = row
     if question.report:
         named_in = _find_spelled(search, question.report, kept)
-        rows = measure_report(question.report, kept, named_in)
+        rows = features.measure_report(question.report, kept, named_in)
         for candidate, row in zip(kept, rows, strict=True):
             candidate.features |= row
     return kept
