@@ -252,11 +252,12 @@ def measure_definitions(question: Question, named: Collection[Sequence[str]]) ->
 
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
-    return _split_name(name.rpartition(".")[2])
+    return split_name(name.rpartition(".")[2])
 
 
-@lru_cache(maxsize=20_000)
-def _split_name(name: str) -> tuple[str, tuple[str, ...]]:
+@lru_cache(maxsize=50_000)
+def split_name(name: str) -> tuple[str, tuple[str, ...]]:
+    """A name without scopes, folded, and its words."""
     parts = split_identifier(name)
     return "".join(parts) if name.isascii() else fold_name(name), tuple(map(shorten_word, parts))
 

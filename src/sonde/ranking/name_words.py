@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from sonde.ranking.features import list_name_words
+from sonde.ranking.features import split_name
 from sonde.types import FileState
 
 Named = Collection[tuple[str, ...]]
@@ -34,6 +34,7 @@ class NameWords:
             for path, names in names_of(new).items() if new else ():
                 # members that hold values, and keys, say little about what a file is for
                 major = (n for n, k in names if k in _MAJOR or (k == "value" and "." not in n))
-                self._known[new[path]] = {words for _, words in map(list_name_words, major)}
-                self._count += len(names)
+                ends = {name.rpartition(".")[2] for name in major}
+                self._known[new[path]] = {words for _, words in map(split_name, ends)}
+                self._count += len(ends)
             return [self._known.get(key, ()) for key in keys]
