@@ -143,16 +143,10 @@ class MemoryChunkStore:
         """What each of these files defines."""
         return {path: list(self._files[path].symbols) for path in paths if path in self._files}
 
-    def names_of(
-        self, paths: Collection[str], holding: Collection[str] = ()
-    ) -> Mapping[str, list[tuple[str, str]]]:
+    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
         """Their names and kinds."""
         return {
-            path: [
-                (name, kind)
-                for name, kind, *_ in symbols
-                if not (holding and name.isascii()) or any(part in name.lower() for part in holding)
-            ]
+            path: [(name, kind) for name, kind, *_ in symbols]
             for path, symbols in self.symbols_of(paths).items()
         }
 

@@ -17,22 +17,6 @@ def test_names_of_definitions_come_back_whatever_letters_they_have(store, make_f
     }
 
 
-def test_only_names_that_hold_one_of_the_strings_are_read(store, make_file):
-    # each string also stands in a kind, in the digits of a line, or in a neighbour's name
-    plain = ["Functional", "getFun", "get_user", "on2x", "other", "a" * 300 + "fun"]
-    odd = ["Größe", 'say "fun"', "back\\slash"]
-    store.replace([
-        make_file("a.py", "x\n", symbols=plain),
-        make_file("odd.md", "y\n", symbols=odd),
-    ])  # fmt: skip
-    found = store.names_of(["a.py", "odd.md", "gone.py"], ["fun", "2", "use"])
-    assert {path: sorted(name for name, _ in names) for path, names in found.items()} == {
-        "a.py": sorted({*plain} - {"other"}),
-        "odd.md": ["Größe", 'say "fun"'],
-    }
-    assert store.names_of(["a.py"], ["nowhere"]) == {"a.py": []}
-
-
 def test_importers_are_counted_again_after_every_change(store, make_file):
     store.replace([make_file("a.py", "x\n", imports=["os"])])
     assert store.importers(["os", "json"]) == {"os": 1}

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from sonde.ranking.question import (
     shorten_word,
     words_match,
 )
-from sonde.text.words import fold_name, index_terms, split_identifier
+from sonde.text.words import find_words, fold_name, index_terms, split_identifier
 
 
 @pytest.mark.parametrize(
@@ -85,3 +87,8 @@ def test_a_name_passed_over_could_not_have_matched(words: list[str], parts: list
     name = "".join(parts)
     if not matches.may_match(name):
         assert overlap_of(matches, [shorten_word(p) for p in split_identifier(name)])[2] == 0.0
+
+
+@given(draw_text(ANY, 300) | draw_text("".join(map(chr, range(128))), 300))
+def test_words_are_runs_of_letters_digits_and_underscores(text: str) -> None:
+    assert find_words(text) == re.findall(r"\w+", text)

@@ -23,6 +23,7 @@ FILES = {
         "class Session:\n    def resolve(self, reply):\n        return self.follow(reply)\n"
     ),
     "shop/net/cookies.py": "class CookieJar:\n    def keep(self, cookie):\n        pass\n",
+    "shop/filters.py": "class Filter:\n    def __or__(self, other):\n        return other\n",
     "shop/pages.py": ('"""Redirects lose cookies: what the title says, where it is not."""\n'),
     "tests/test_cookies.py": "def test_cookies_lost_on_redirect():\n    assert True\n",
 }
@@ -68,6 +69,11 @@ def test_an_empty_file_of_the_right_name_has_nothing_to_show(opened: sonde.Sonde
 def test_a_report_says_why_its_file_is_there(opened: sonde.Sonde) -> None:
     best = opened.search(REPORT)[0]
     assert "told_frame" in str(best)
+
+
+def test_a_file_defines_the_name_whatever_the_question_puts_before_it(opened: sonde.Sonde) -> None:
+    found = {hit.path: str(hit) for hit in opened.search("Cart.__or__")}
+    assert "defines_symbol" in found["shop/filters.py"]
 
 
 @pytest.mark.parametrize("query", ["total of the cart items", "add_total", "how is a price made"])

@@ -144,7 +144,7 @@ class StaticEmbedder:
             if len(ids):
                 # each by itself: a text's vector must not depend on what is embedded with it
                 for (rows, scales, share), row in zip(tables, vectors[at], strict=True):
-                    np.dot(scales[ids], rows[ids].astype(np.float32), out=row)
+                    np.dot(scales.take(ids), rows.take(ids, 0).astype(np.float32), out=row)
                     row /= (np.sqrt(np.dot(row, row)) or 1) / share
         return vectors.reshape(len(texts), self.dimensions)
 

@@ -31,6 +31,7 @@ class Candidate:
     """How many of the nearest chunks are its own."""
     deep_near: int = 0
     importers: int = 0
+    bears_name: bool = False  # or defines it: a name that the question spells or writes together
     holds_name: bool = False
     has_implementation: bool = False
     """For a header: a source file of the same stem lies in the index."""

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from sonde.ranking.candidate import Candidate, Evidence
@@ -79,7 +80,6 @@ _ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial",
 _ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
 _HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
-_MAJOR = frozenset({"type", "function"})
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
     ("declaration", "section", "key"), 1 / 3
 )
@@ -134,7 +134,7 @@ def _measure(
         "dense_mean": dense_mean,
         "dense_many": math.log1p(file.dense_near),
         **_measure_name(question, file.state, place),
-        "definitions_recall": 0.0,  # these until `measure_definitions` says more
+        "definitions_recall": 0.0,  # these until its names are read
         "holds_name": float(file.holds_name),
         "defines_symbol": 0.0,
         "definition_f1": 0.0,
@@ -229,34 +229,35 @@ def _measure_name(question: Question, state: FileState, place: _Place) -> dict[s
 
 
 def list_definition_features(question: Question) -> tuple[str, ...]:
-    """The features that `measure_definitions` gives; they go from 0 to 1."""
+    """The features of the names that a file defines; they go from 0 to 1."""
     return ("defines_symbol",) if question.is_symbol else ("definitions_recall", "definition_f1")
 
 
-def measure_definitions(question: Question, names: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """What a file's definitions say by their names; those that cannot match may be missing."""
-    matches, asked = question.matches, question.names
-    if question.is_symbol:
-        kinds = [kind for name, kind in names if fold_name(name.rpartition(".")[2]) in asked]
-        return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
-    # members that hold values, and keys, say little about what a file is for
-    major = (
-        name for name, kind in names if kind in _MAJOR or (kind == "value" and "." not in name)
-    )
-    named = {words for _, words in map(list_name_words, major)}
+def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """Whether a file defines the name that is asked for; `names` are those of its definitions."""
+    kinds = [kind for n, kind in names if fold_name(n.rpartition(".")[2]) in question.names]
+    return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
+
+
+def measure_definitions(question: Question, named: Collection[Sequence[str]]) -> dict[str, float]:
+    """What a file's definitions say by the words of their names."""
+    matches, words = question.matches, set(chain.from_iterable(named))
+    said = set(filter(matches.__getitem__, words))
+    some = [words for words in named if not said.isdisjoint(words)] if said else []
     return {
-        "definitions_recall": overlap_of(matches, set[str]().union(*named))[1],
-        "definition_f1": max((overlap_of(matches, words)[2] for words in named), default=0.0),
+        "definitions_recall": overlap_of(matches, said)[1],
+        "definition_f1": max([overlap_of(matches, words)[2] for words in some], default=0.0),
     }
 
 
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
-    return _split_name(name.rpartition(".")[2])
+    return split_name(name.rpartition(".")[2])
 
 
 @lru_cache(maxsize=50_000)
-def _split_name(name: str) -> tuple[str, tuple[str, ...]]:
+def split_name(name: str) -> tuple[str, tuple[str, ...]]:
+    """A name without scopes, folded, and its words."""
     parts = split_identifier(name)
     return "".join(parts) if name.isascii() else fold_name(name), tuple(map(shorten_word, parts))
 

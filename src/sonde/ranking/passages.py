@@ -172,13 +172,13 @@ class Group:
 def list_passages(
     file: Candidate,
     symbols: Iterable[Symbol],
-    chunks: Sequence[tuple[int, int, int]],
+    chunks: Sequence[tuple[int, int, int, str]],
     hopeful: Collection[int],
     may_match: Callable[[str], bool],
 ) -> list[Passage]:
     """The definitions of a file whose name may match or that lie in a hopeful chunk, and hopeful
-    chunks outside all definitions; `chunks` are keys, first and last lines."""
-    keys, firsts, lasts = zip(*chunks, strict=True) if chunks else ((), (), ())
+    chunks outside all definitions; `chunks` are as `ChunkStore.chunk_lines` gives them."""
+    keys, firsts, lasts, _ = zip(*chunks, strict=True) if chunks else ((), (), (), ())
     hot = [at for at, key in enumerate(keys) if key in hopeful]
     outside = set(hot)
     symbols = sorted(symbols, key=_START_LINE)
@@ -202,7 +202,7 @@ def list_passages(
                 _attach_members(one, symbols[at + 1 : at + 1 + _MOST_MEMBERS])
             found.append(one)
     for at in sorted(outside):
-        key, first, last = chunks[at]
+        key, first, last, _ = chunks[at]
         found.append(Passage(file, None, first, last, (key,)))
     return found
 
@@ -249,12 +249,11 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
 
 
 def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
-    scope, _, last = name.rpartition(".")
     folded, words = list_name_words(name)
-    precision, _, f1 = overlap_of(question.matches, words)
-    if f1:
-        row["name_precision"], row["name_f1"] = precision, f1
+    if any(map(question.matches.__getitem__, words)):
+        row["name_precision"], _, row["name_f1"] = overlap_of(question.matches, words)
     if folded in question.names and question.matches.may_match(name):
+        scope, _, last = name.rpartition(".")
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)
         if scope:
@@ -274,20 +273,6 @@ def weigh_features(features: Mapping[str, float], weights: Mapping[str, float]) 
     return sum([weights[name] * value for name, value in features.items() if name in weights])
 
 
-class _Held(dict[str, Collection[str]]):
-    """Word -> which of some terms it is found by; worked out once per word."""
-
-    def __init__(self, terms: Collection[str]) -> None:
-        self._terms = frozenset(terms)
-        self._any = re.compile("|".join(map(re.escape, terms)) or r"(?!)")
-
-    def __missing__(self, word: str) -> Collection[str]:
-        # in ASCII a term is a piece of the word: cheap to exclude
-        may = not word.isascii() or self._any.search(word.lower().replace("_", ""))
-        self[word] = held = self._terms.intersection(index_terms(word)) if may else frozenset()
-        return held
-
-
 class TermCoverage:
     """How much of some terms a text holds, rare terms counting more."""
 
@@ -296,14 +281,20 @@ class TermCoverage:
             term: math.log(1 + (total + 0.5) / (counts.get(term, 0) + 0.5)) for term in terms
         }
         self._sum = sum(self._weights.values()) or 1.0
-        self._held = _Held(self._weights)
+        self._any = re.compile("|".join(map(re.escape, terms)) or r"(?!)")
+        self._seen: set[str] = set()  # words: each is looked at once
+        self._held: dict[str, Collection[str]] = {}  # which of the terms they are found by, if any
 
     def find(self, text: str) -> Collection[str]:
         """The terms that a text holds."""
-        folded = text.lower().replace("_", "")
-        if text.isascii() and not any(term in folded for term in self._weights):
-            return ()
-        held = map(self._held.__getitem__, set(find_words(text)))
+        words = set(find_words(text))
+        for word in words - self._seen:
+            # in ASCII a term is a piece of the word: cheap to exclude
+            may = not word.isascii() or self._any.search(word.lower().replace("_", ""))
+            if may and (terms := self._weights.keys() & index_terms(word)):
+                self._held[word] = terms
+        self._seen |= words
+        held = map(self._held.__getitem__, self._held.keys() & words)
         return (self._weights.keys() & find_symbols(text)).union(*held)
 
     def rate(self, held: Collection[str]) -> float:

@@ -333,7 +333,6 @@ class Matches(dict[str, int]):
         self.starts = frozenset(form[:3] for form in forms)
         # not one that ignores letter case: that takes four times as long
         self._start = re.compile("|".join(map(re.escape, sorted(self.starts))) or r"(?!)")
-        self._seen: dict[str, bool] = {}
 
     def __missing__(self, word: str) -> int:
         bits = 0
@@ -346,11 +345,7 @@ class Matches(dict[str, int]):
 
     def may_match(self, name: str) -> bool:
         """False only for a name none of whose words can match; cheaper than taking it apart."""
-        seen = self._seen.get(name)
-        if seen is None:  # names are asked about with their file, and again with their passage
-            seen = self._start.search(name.lower()) is not None or not name.isascii()
-            self._seen[name] = seen
-        return seen
+        return self._start.search(name.lower()) is not None or not name.isascii()
 
 
 def overlap_of(matches: Matches, name: Collection[str]) -> tuple[float, float, float]:

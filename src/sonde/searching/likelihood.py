@@ -109,7 +109,7 @@ def _gather(
         return Evidence(1.0, known)
     lines = store.chunk_lines([hit.path]).get(hit.path, [])
     shown = range(hit.start_line, hit.end_line + 1)
-    ids = [key for key, first, last in lines if first < shown.stop and last >= shown.start]
+    ids = [key for key, first, last, _ in lines if first < shown.stop and last >= shown.start]
 
     def measure(model: Embedder | None) -> float | None:
         if model is None:

@@ -196,7 +196,7 @@ def order_chunks(question: Question, candidate: Candidate) -> list[Chunk]:
 
     def strength(chunk: Chunk) -> float:
         shares = (held.get(chunk.id, 0.0) / top for held, top in zip(kinds, most, strict=True))
-        return sum(shares) + (_DEFINITION if defines_name(question, chunk) else 0.0)
+        return sum(shares) + (_DEFINITION if defines_name(question, chunk.symbol) else 0.0)
 
     chunks = candidate.chunks.values()
     return sorted(chunks, key=lambda chunk: (-strength(chunk), chunk.span.start_line))

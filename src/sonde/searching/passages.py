@@ -86,7 +86,7 @@ def gather_passages(
     files = files[:FILES]
     paths = [file.state.path for file in files]
     lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
-    scores = _score_chunks(search, files, [key for rows in lines.values() for key, _, _ in rows])
+    scores = _score_chunks(search, files, [key for rows in lines.values() for key, *_ in rows])
     near = _compare_definitions(search, question, lines.values())
     best = {key: value for (key, _), value in sorted(near.items(), key=itemgetter(1))}
     hopeful = _choose_hopeful({**scores, "own_deep": best}, lines.values())
@@ -132,14 +132,14 @@ def gather_passages(
 
 
 def _compare_definitions(
-    search: Search, question: Question, files: Iterable[Sequence[tuple[int, int, int]]]
+    search: Search, question: Question, files: Iterable[Sequence[tuple[int, int, int, str]]]
 ) -> Mapping[tuple[int, int], float]:
     """How near each definition is by the deeper model, once it has seen all: by chunk and first
     line, and each chunk as a whole by line 0. Names and reports are found without it."""
     deep = search.deep
     if deep is None or not deep.is_complete or question.is_symbol or question.report:
         return {}
-    first_line = {key: first for rows in files for key, first, _ in rows}
+    first_line = {key: first for rows in files for key, first, *_ in rows}
     vectors = search.store.definition_vectors(deep.model, list(first_line))
     if not vectors:  # made before definitions had any: whole chunks say nothing more
         return {}
@@ -190,7 +190,7 @@ def _score_chunks(
 
 
 def _choose_hopeful(
-    scores: Mapping[str, Mapping[int, float]], files: Iterable[Sequence[tuple[int, int, int]]]
+    scores: Mapping[str, Mapping[int, float]], files: Iterable[Sequence[tuple[int, int, int, str]]]
 ) -> set[int]:
     """The best chunks of all files by each kind of evidence, and at least one of each file."""
     hopeful = {
@@ -199,7 +199,7 @@ def _choose_hopeful(
         for key in sorted(known, key=known.__getitem__, reverse=True)[:_HOPEFUL]
     }
     for rows in files:
-        keys = [key for key, _, _ in rows]
+        keys = [key for key, *_ in rows]
         if keys and hopeful.isdisjoint(keys):
             hopeful.add(max(keys, key=lambda key: scores["chunk_dense"].get(key, 0.0)))
     return hopeful

@@ -15,8 +15,9 @@ import numpy as np
 
 from sonde.embedding.base import PASSAGE_MODES, Embedder, Mode, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
+from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
-from sonde.ranking.features import measure_definitions, measure_files, measure_report
+from sonde.ranking.name_words import NameWords
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
@@ -109,6 +110,7 @@ class RecentVectors:
 
 
 _RECENT = RecentVectors(2_000)  # 3 MB
+_NAME_WORDS = NameWords(60_000)  # 8 MB
 
 
 class QueryVectors:
@@ -185,11 +187,15 @@ class QueryVectors:
 
 
 def read_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
-    """The features of the names that files define, which take as long as all the others."""
-    paths = [file.state.path for file in files]
-    names = search.store.names_of(paths, question.matches.starts)
-    for file in files:
-        file.features |= measure_definitions(question, names.get(file.state.path, ()))
+    """The features of the names that files define."""
+    if question.is_symbol:  # who defines it, the index of names has said
+        found = search.store.names_of([file.state.path for file in files if file.bears_name])
+        for file in files:
+            file.features |= features.measure_symbol(question, found.get(file.state.path, ()))
+        return
+    names = _NAME_WORDS.read([file.state for file in files], search.store.names_of)
+    for file, named in zip(files, names, strict=True):
+        file.features |= features.measure_definitions(question, named)
 
 
 def gather_files(search: Search, question: Question) -> list[Candidate]:
@@ -210,11 +216,11 @@ def gather_files(search: Search, question: Question) -> list[Candidate]:
     rest = [candidate for path, candidate in candidates.items() if path not in named]
     kept = [*first, *rest][:_MOST_FILES]
     _attach_facts(search, question, kept)
-    for candidate, row in zip(kept, measure_files(question, kept), strict=True):
+    for candidate, row in zip(kept, features.measure_files(question, kept), strict=True):
         candidate.features = row
     if question.report:
         named_in = _find_spelled(search, question.report, kept)
-        rows = measure_report(question.report, kept, named_in)
+        rows = features.measure_report(question.report, kept, named_in)
         for candidate, row in zip(kept, rows, strict=True):
             candidate.features |= row
     return kept
@@ -326,12 +332,17 @@ def _add_named(
     named = {path: states[path] for path in dict.fromkeys(found) if path in states}
     for path, state in named.items():
         candidates.setdefault(path, Candidate(state))
+    for path in candidates.keys() & set(found):
+        candidates[path].bears_name = True
     lines = search.store.chunk_lines(named)
-    keys = [key for path in named for key, _, _ in lines.get(path, ())]
-    for chunk in search.store.chunks(keys):
-        held = candidates[chunk.path].chunks
-        if not held or defines_name(question, chunk):
-            held.setdefault(chunk.id, chunk)
+    wanted = [
+        key
+        for path in named
+        for at, (key, _, _, symbol) in enumerate(lines.get(path, ()))
+        if (at == 0 and not candidates[path].chunks) or defines_name(question, symbol)
+    ]
+    for chunk in search.store.chunks(wanted):
+        candidates[chunk.path].chunks.setdefault(chunk.id, chunk)
     return named
 
 
@@ -371,9 +382,9 @@ def _implementations(search: Search, candidates: Sequence[Candidate]) -> set[str
     return {PurePosixPath(path).stem for path in named if path.endswith(_SOURCES)}
 
 
-def defines_name(question: Question, chunk: Chunk) -> bool:
-    """Whether the chunk opens a definition that the question names."""
-    return bool(chunk.symbol) and (
-        fold_name(chunk.symbol.rsplit(".", 1)[-1]) in question.names
-        or fold_name(chunk.symbol) in question.names
+def defines_name(question: Question, symbol: str) -> bool:
+    """Whether the question names the definition that a chunk opens."""
+    return bool(symbol and question.names) and (
+        fold_name(symbol.rsplit(".", 1)[-1]) in question.names
+        or fold_name(symbol) in question.names
     )

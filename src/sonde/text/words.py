@@ -35,6 +35,7 @@ _INVISIBLE = "\u200c\u200d" + "".join(map(chr, range(0xFE00, 0xFE10)))
 """Joiners and variation selectors."""
 
 _ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
+_ASCII_SPACED = "".join(c if c.isalnum() or c == "_" else " " for c in map(chr, range(128)))
 _ASCII_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CODE_WORD = re.compile(r"\w+")
 _CODE_PART = re.compile(rf"{_ASCII_PART.pattern}|[^\x00-\x7f]+")
@@ -51,14 +52,9 @@ _UNSPACED = re.compile(
 class _Reading(dict[str, tuple[str, ...]]):
     """A way to read words, and a cache: word as written -> its terms."""
 
-    def __init__(self, word: re.Pattern[str], split: Callable[[str], list[str]]) -> None:
+    def __init__(self, split: Callable[[str], list[str]]) -> None:
         super().__init__()
-        self._word = word
         self._split = split
-
-    def pattern(self, text: str) -> re.Pattern[str]:
-        """The expression that finds the words of this text."""
-        return _ASCII_WORD if text.isascii() else self._word
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(self) > _CACHED_WORDS:
@@ -94,7 +90,9 @@ def fold_name(name: str) -> str:
 
 def find_words(text: str) -> list[str]:
     """The identifiers and words of a text, as written."""
-    return _CODE.pattern(text).findall(text)
+    if text.isascii():
+        return text.translate(_ASCII_SPACED).split()  # the expression takes twice as long
+    return _CODE_WORD.findall(text)
 
 
 def find_symbols(text: str) -> list[str]:
@@ -127,7 +125,7 @@ def split_word(word: str) -> list[str]:
     return _add_whole("".join(parts) if word.isascii() else "", parts)
 
 
-_CODE = _Reading(_CODE_WORD, split_word)
+_CODE = _Reading(split_word)
 
 
 # --- prose ---
@@ -144,13 +142,14 @@ class Word:
 
 def read_words(text: str) -> Iterator[Word]:
     """The words of a prose text in order, with the terms that an index holds."""
-    for found in _PROSE.pattern(text).finditer(text):
+    for found in (_ASCII_WORD if text.isascii() else _PROSE_WORD).finditer(text):
         yield Word(found.start(), found.end(), _PROSE[found.group()])
 
 
 def index_text(text: str) -> list[str]:
     """Every term of a prose text in order, with repetitions."""
-    return list(chain.from_iterable(map(_PROSE.__getitem__, _PROSE.pattern(text).findall(text))))
+    found = find_words(text) if text.isascii() else _PROSE_WORD.findall(text)
+    return list(chain.from_iterable(map(_PROSE.__getitem__, found)))
 
 
 def query_terms(word: str) -> list[str]:
@@ -194,9 +193,7 @@ def _strip_marks(text: str) -> str:
 
 
 # in an index, each letter of an unspaced run begins a term
-_PROSE = _Reading(
-    _PROSE_WORD, lambda word: _split_prose(word, lambda run: [*_pair_letters(run), run[-1]])
-)
+_PROSE = _Reading(lambda word: _split_prose(word, lambda run: [*_pair_letters(run), run[-1]]))
 
 
 # --- both ---

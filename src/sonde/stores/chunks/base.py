@@ -88,17 +88,14 @@ class ChunkStore(Protocol):
     def chunks_of(self, path: str) -> list[Chunk]:
         """A file's chunks in file order; empty when the file is unknown."""
 
-    def chunk_lines(self, paths: Collection[str]) -> Mapping[str, list[tuple[int, int, int]]]:
-        """Key, first and last line of each chunk of these files, in file order."""
+    def chunk_lines(self, paths: Collection[str]) -> Mapping[str, list[tuple[int, int, int, str]]]:
+        """Key, first line, last line and symbol of each chunk of these files, in file order."""
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
         """The symbols that each of these files defines."""
 
-    def names_of(
-        self, paths: Collection[str], holding: Collection[str] = ()
-    ) -> Mapping[str, list[tuple[str, str]]]:
-        """Name and kind of the same symbols, in any order and in a third of the time; with strings
-        in a tenth, and then only ASCII names that in lower case hold one, and all others."""
+    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
+        """Name and kind of the same symbols, in a third of the time."""
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         """The tags of each file that has tags in its content."""

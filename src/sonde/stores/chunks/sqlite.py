@@ -8,9 +8,8 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apsw
 import numpy as np
@@ -129,20 +128,21 @@ class ChunkIndex:
                 return self._complete(list(tables.select_chunks(connection, query, (file.id,))))
         return []
 
-    def chunk_lines(self, paths: Collection[str]) -> Mapping[str, list[tuple[int, int, int]]]:
-        columns, found = "f.path, c.id, c.start_line, c.end_line", dict[str, Any]()
+    def chunk_lines(self, paths: Collection[str]) -> Mapping[str, list[tuple[int, int, int, str]]]:
+        columns = "f.path, c.id, c.start_line, c.end_line, c.symbol"
+        found: dict[str, list[tuple[int, int, int, str]]] = {}
         with self._database.read() as connection:
-            for path, *row in tables.select_among(connection, columns, paths, tables.THEIR_CHUNKS):
-                found.setdefault(read_stored_text(path), []).append(tuple(row))
+            rows = tables.select_among(connection, columns, paths, tables.THEIR_CHUNKS)
+            for path, key, first, last, symbol in rows:
+                row = key, first, last, read_stored_text(symbol)
+                found.setdefault(read_stored_text(path), []).append(row)
         return {path: sorted(rows) for path, rows in found.items()}
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
         return self._parse_symbols(paths, tables.parse_symbols)
 
-    def names_of(
-        self, paths: Collection[str], holding: Collection[str] = ()
-    ) -> Mapping[str, list[tuple[str, str]]]:
-        return self._parse_symbols(paths, partial(tables.parse_names, holding=holding))
+    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
+        return self._parse_symbols(paths, tables.parse_names)
 
     def _parse_symbols(self, paths: Collection[str], parse: Callable[[str], R]) -> dict[str, R]:
         with self._database.read() as connection:

@@ -7,7 +7,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -230,29 +230,11 @@ def parse_symbols(text: str) -> list[Symbol]:
     return list(map(Symbol._make, rows))
 
 
-def parse_names(text: str, holding: Collection[str] = ()) -> list[tuple[str, str]]:
+def parse_names(text: str) -> list[tuple[str, str]]:
     """Name and kind of a file's definitions as stored; see `ChunkStore.names_of`."""
     if "\\" in text:  # a name that JSON escapes
-        rows = ((symbol.name, symbol.kind) for symbol in parse_symbols(text))
-        return [row for row in rows if _holds(row[0], holding)]
-    if not holding:
-        return _NAME_AND_KIND.findall(text)
-    # looking for the few names that count is cheaper than taking all rows apart
-    found: dict[int, tuple[str, str]] = {}
-    folded = text.lower()
-    for part in holding:
-        at = folded.find(part)
-        while at >= 0:
-            begin = text.rfind('["', 0, at)
-            row = _NAME_AND_KIND.match(text, begin)
-            if row and at < row.end(1):  # not in its kind or numbers
-                found[begin] = row[1], row[2]
-            at = folded.find(part, max(at + 1, row.end() if row else 0))
-    return list(found.values())
-
-
-def _holds(name: str, parts: Collection[str]) -> bool:
-    return not (parts and name.isascii()) or any(part in name.lower() for part in parts)
+        return [(symbol.name, symbol.kind) for symbol in parse_symbols(text)]
+    return _NAME_AND_KIND.findall(text)
 
 
 def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
