@@ -23,16 +23,19 @@ from sonde.projects.freshness import find_stale_files, is_searchable
 from sonde.projects.lines import LineScan, find_changed_hits, find_files_holding, present_hit
 from sonde.projects.literal import EXACT, OWN_HITS, LiteralHits, LiteralSearch, read_origin
 from sonde.projects.project import Project, Workspace
+from sonde.projects.searches.explain import explain_nothing
 from sonde.projects.searches.history import rank_commits
+from sonde.projects.searches.selection import Selection, is_many, lower_hit
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import AS_WATCHED, refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import split_view
-from sonde.searching.hits import explain_missing_words, explain_no_results
+from sonde.searching.hits import explain_missing_words
 from sonde.searching.modes import MODES, Ranked, fill_up
 from sonde.searching.query_language import fits_symbol
+from sonde.searching.readings import read_literally
 from sonde.searching.request import Request, read_asked, recall_request
 from sonde.searching.search import QueryVectors, Search
 from sonde.types import Hit, Symbol
@@ -162,50 +165,71 @@ def rank_everywhere(
     hits: list[Hit] = []
     notes: list[str] = []
     damage: list[str] = []
-    failed: CatalogError | None = None
+    failures: dict[str, CatalogError] = {}
     is_final = False
     request = request.read()
     projects = projects_asked(workspace, request.project, request.conditions)
-    freshness = note_missing(workspace, request.project) or "complete"
     if len(projects) == 1 and not is_searchable(projects[0]):
         return _rank_unindexed(workspace, projects[0], request, question, work)
+    may_load = workspace.stays and len(projects) == 1
+    vectors = QueryVectors(question, workspace.static, workspace.deep, may_load=may_load)
+    selection = Selection(request, question, vectors) if is_many(request, projects) else None
+    asked: dict[Project, Request] = {}
+    covered: dict[Project, str] = {}
     for project in projects:
-        may_load = workspace.stays and len(projects) == 1
-        vectors = QueryVectors(question, workspace.static, workspace.deep, may_load=may_load)
-        try:
-            found, covered, left_out = _rank_fresh(
-                workspace, project, request, question, vectors, work
-            )
-        except Cancelled:
-            raise
-        except CatalogError as error:
-            # of many projects one may be broken; alone it is the answer
-            failed = error
-            notes.append(f"{project.key}: {error.user_message}")
-            continue
-        hits.extend(found.hits)
-        is_final |= found.is_final and bool(found.hits)
-        notes[:0] = [found.note] if found.note else []
-        notes.extend(vectors.notes)
-        if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
-            notes.append(note)
-        if left_out:
-            damage.append(describe_damage(project, left_out))
-        freshness = freshness if covered == "complete" else covered
-        schedule_deep_embedding(workspace, project)
-    if failed and (request.project != ALL or not hits):
-        raise failed
+        work.check()
+        with _noting_failure(project, failures), repairing_corruption(workspace, project):
+            covered[project] = refresh(workspace, project, work, follow=request.project != ALL)
+            held = find_files_holding(project, request.conditions, work)
+            if selection:
+                selection.look(project, replace(request, held=held))
+            asked[project] = replace(request, held=held)
+    losses = selection.choose() if selection else {}
+    chosen = [project for project in asked if not losses or project.key in losses]
+    is_literal = request.is_open and (not request.query or read_literally(request.query))
+    for project in asked if is_literal else chosen:
+        with _noting_failure(project, failures):
+            found, covered[project], left_out = _rank_fresh(
+                workspace, project, asked[project], question, vectors, work, covered[project],
+                ranks=project in chosen,
+            )  # fmt: skip
+            hits += [lower_hit(hit, losses.get(project.key, 0.0)) for hit in found.hits]
+            is_final |= found.is_final and bool(found.hits)
+            notes[:0] = [found.note] if found.note else []
+            if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
+                notes.append(note)
+            if left_out:
+                damage.append(describe_damage(project, left_out))
+            schedule_deep_embedding(workspace, project)
+    if failures and (request.project != ALL or not hits):
+        raise list(failures.values())[-1]
+    notes += [*vectors.notes, *(f"{key}: {one.user_message}" for key, one in failures.items())]
+    partly = [said for said in covered.values() if said != "complete"]
+    freshness = [note_missing(workspace, request.project) or "complete", *partly][-1]
     if is_final:  # in another project, its words may have been searched
         hits = [hit for hit in hits if hit.score_type == EXACT]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     if not hits and not notes:
-        notes.append(_explain_nothing(projects, request, question))
+        notes.append(explain_nothing(projects, request, question))
     elif not notes and request.is_open and hits[0].score_type != EXACT:
-        stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         foreign = describe_language(workspace.deep, question.text)
-        notes.append(foreign or explain_missing_words(stores, question))
+        notes.append(foreign)
+        if not foreign and not (selection and selection.holds_every_term()):
+            stores = [project.stores()[kind] for project in projects for kind in request.kinds]
+            notes[0] = explain_missing_words(stores, question)
     note = "; ".join(filter(None, [*damage, *notes[:1]]))
     return Ranking(_take_best(hits, request), freshness, note)
+
+
+@contextmanager
+def _noting_failure(project: Project, failures: dict[str, CatalogError]) -> Iterator[None]:
+    """Of many projects one may be broken; alone it is the answer."""
+    try:
+        yield
+    except Cancelled:
+        raise
+    except CatalogError as error:
+        failures[project.key] = error
 
 
 def _take_best(hits: list[Hit], request: Request) -> list[Hit]:
@@ -241,36 +265,6 @@ def _rank_unindexed(
     return Ranking(hits[: request.top_k], covered or looked_at, NO_INDEX)
 
 
-def _explain_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
-    """Why there is no hit in any of these projects."""
-    stores = [project.stores()[kind] for project in projects for kind in request.kinds]
-    every = [store for project in projects for store in project.stores().values()]
-    if not any(store.counts().files for store in stores) and any(s.counts().files for s in every):
-        if request.kinds == ("docs",):
-            return "No documentation is indexed here; search the code instead."
-        return "No code is indexed here; search the documentation instead."
-    filters = [
-        *([f"the folder {request.under}"] if request.under else []),
-        *([f"the language {request.language}"] if request.language else []),
-        *(
-            f"{name} {', '.join(given)}"
-            for name in ("include", "exclude", "tags", "chunk_types")
-            if (given := getattr(request, name))
-        ),
-        *map(str, request.conditions),
-    ]
-    wheres = [
-        request.narrow(
-            project.part(Views).store() if request.of_views else project.stores()[kind], kind
-        )
-        for project in projects
-        for kind in request.kinds
-        if filters
-    ]
-    allowed = sum(len(where.paths or ()) for where in wheres)
-    return explain_no_results(stores, question, filters, allowed)
-
-
 def _rank_fresh(
     workspace: Workspace,
     project: Project,
@@ -278,11 +272,13 @@ def _rank_fresh(
     question: Question,
     vectors: QueryVectors,
     work: Work,
+    covered: str,
+    *,
+    ranks: bool,
 ) -> tuple[LiteralHits, str, int]:
-    """The hits of a project, how much of it they cover, and how many vectors were left out."""
+    """The hits of a project that is `covered` so far, how far it is then, and how many vectors were
+    left out. Unless it `ranks`, only those that the query names or spells."""
     with repairing_corruption(workspace, project):
-        covered = refresh(workspace, project, work, follow=request.project != ALL)
-        request = replace(request, held=find_files_holding(project, request.conditions, work))
         literal = LiteralHits()
         literal_search = LiteralSearch(project, request.narrow, request.kinds, request.top_k, work)
 
@@ -292,7 +288,7 @@ def _rank_fresh(
             work.check()  # the caller may be gone by now
             if request.is_open:
                 literal = literal_search.find(request.query, question)
-            if not literal.is_final:
+            if ranks and not literal.is_final:
                 ranked = rank_project(project, request, question, vectors, work)
             ranked = literal_search.lead(literal, ranked) if literal.hits else ranked
             return [hit for hit in ranked if fits_symbol(request.conditions, hit.names)]
@@ -300,7 +296,7 @@ def _rank_fresh(
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
-        if not ranked and covered == AS_WATCHED:  # that nothing is there must be so
+        if ranks and not ranked and covered == AS_WATCHED:  # that nothing is there must be so
             covered = refresh(workspace, project, work, follow=request.project != ALL, look=True)
             if covered != AS_WATCHED:
                 ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
