@@ -157,12 +157,14 @@ class Mirrors:
         """The default branches that are here after a while, and how many there are."""
         heads = sorted(self._heads.items())
         wanted = [root for root, one in heads if one.is_default and admits(root)]
-        if wait_s:
-            jobs = [self._start_filling(root) for root in wanted if not self._is_ready(root)]
+        ready = set(filter(self._is_ready, wanted))
+        if wait_s and len(ready) < len(wanted):
+            jobs = [self._start_filling(root) for root in wanted if root not in ready]
             deadline = time.monotonic() + wait_s
             for job in jobs:
                 job.wait(timeout_s=max(0.0, deadline - time.monotonic()))
-        return list(filter(self._is_ready, wanted)), len(wanted)
+            ready = set(filter(self._is_ready, wanted))
+        return [root for root in wanted if root in ready], len(wanted)
 
     def _is_ready(self, root: Path) -> bool:
         """Whether a mirror can be opened."""
