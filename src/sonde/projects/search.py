@@ -304,7 +304,9 @@ def _rank_fresh(
         if left_out and mend_vectors(workspace, project, work):
             ranked, left_out = rank(), count_damaged(project)
         best = ranked[:_CHECKED_HITS]
-        changed = find_stale_files(project, {hit.path: hit.state for hit in best})
+        states = {hit.path: hit.state for hit in best}
+        # the files of a shared index never change: another commit is another project
+        changed = set() if project.settings.name else find_stale_files(project, states)
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)

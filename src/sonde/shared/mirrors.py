@@ -67,6 +67,7 @@ class Mirrors:
         self._heads: dict[Path, Mirror] = {}  # of the last look
         self._ready: dict[Path, Mirror] = {}
         self._filled_at: dict[Path, float] = {}
+        self._folders: dict[Path, Path] = {}
         self._guard, self._slots = threading.Lock(), threading.Semaphore(_SLOTS)
         self._polled_at, self._problem = float("-inf"), ""
         self._fills = self._evictions = 0
@@ -170,10 +171,14 @@ class Mirrors:
         """Whether a mirror can be opened."""
         if root not in self._ready:
             return False
-        metadata = load_metadata(
-            project_folder(self._workspace.home, root)
-        )  # of a damaged one: not full
+        metadata = load_metadata(self._find_folder(root))
+        # of a damaged one: not full
         return metadata is not None and metadata.last_full_index is not None
+
+    def _find_folder(self, root: Path) -> Path:
+        """The index folder of a mirror; looked up for every branch at each search of all."""
+        known = self._folders.get(root)
+        return known or self._folders.setdefault(root, project_folder(self._workspace.home, root))
 
     # filling
 
@@ -197,8 +202,8 @@ class Mirrors:
             work.check()
             self._ready.pop(root, None)
             older = self._find_older(one)
-            folder = project_folder(self._workspace.home, root)
-            seed = project_folder(self._workspace.home, older) if older else None
+            folder = self._find_folder(root)
+            seed = self._find_folder(older) if older else None
             self._workspace.projects.forget(root)
             self._remove(root)
             make_folder(folder)
@@ -273,7 +278,8 @@ class Mirrors:
                 self._remove(root)
 
     def _remove(self, root: Path) -> None:
-        folder = project_folder(self._workspace.home, root)
+        folder = self._find_folder(root)
+        self._folders.pop(root, None)
         (folder / _RECORD).unlink(missing_ok=True)
         (folder / "metadata.json").unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)

@@ -21,14 +21,14 @@ from sonde.searching.request import Request
 from sonde.searching.search import QueryVectors
 from sonde.types import Hit
 
-_FEWEST = 5  # projects that are ranked whatever their number; more of them for a longer list
+_FEWEST = 4  # projects that are ranked whatever their number; more of them for a longer list
 _HITS_OF_EACH = 5  # of a longer list, for each further project
 _READ_CHUNKS = 3  # best by words, whose text is read
 _REPORT_TERMS = 48  # as many as rank
 _COVERED, _NAMED, _SYMBOL = 0.3, 0.1, 0.5
 """What holding all of a question, bearing a name of it, and being the name that is the query count
 beside a cosine."""
-_MARGIN = 0.15  # below the best project, beyond which none was the right one
+_MARGIN = 0.12  # below the best project, beyond which none was the right one
 _SLOPE = 4.0  # of a hit's log-odds, for each unit that its project is below the best
 # The constants are fitted on every sixth labelled question, each over all 31 repositories.
 
