@@ -23,22 +23,22 @@ from sonde.projects.freshness import find_stale_files, is_searchable
 from sonde.projects.lines import LineScan, find_changed_hits, find_files_holding, present_hit
 from sonde.projects.literal import EXACT, OWN_HITS, LiteralHits, LiteralSearch, read_origin
 from sonde.projects.project import Project, Workspace
-from sonde.projects.searches.explain import explain_nothing
 from sonde.projects.searches.history import rank_commits
-from sonde.projects.searches.selection import Selection, is_many, lower_hit
+from sonde.projects.searches.selection import begin_selection, lower_hit, take_best
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import AS_WATCHED, refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import split_view
-from sonde.searching.hits import explain_missing_words
+from sonde.searching.hits import explain_missing_words, explain_no_results
 from sonde.searching.modes import MODES, Ranked, fill_up
 from sonde.searching.query_language import fits_symbol
 from sonde.searching.readings import read_literally
 from sonde.searching.request import Request, read_asked, recall_request
 from sonde.searching.search import QueryVectors, Search
-from sonde.types import Hit, Symbol
+from sonde.stores.chunks.base import ChunkStore
+from sonde.types import Hit, Kind, Symbol
 
 _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
@@ -173,7 +173,7 @@ def rank_everywhere(
         return _rank_unindexed(workspace, projects[0], request, question, work)
     may_load = workspace.stays and len(projects) == 1
     vectors = QueryVectors(question, workspace.static, workspace.deep, may_load=may_load)
-    selection = Selection(request, question, vectors) if is_many(request, projects) else None
+    selection = begin_selection(projects, request, question, vectors)
     asked: dict[Project, Request] = {}
     covered: dict[Project, str] = {}
     for project in projects:
@@ -210,15 +210,14 @@ def rank_everywhere(
         hits = [hit for hit in hits if hit.score_type == EXACT]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     if not hits and not notes:
-        notes.append(explain_nothing(projects, request, question))
+        notes.append(_explain_nothing(projects, request, question))
     elif not notes and request.is_open and hits[0].score_type != EXACT:
-        foreign = describe_language(workspace.deep, question.text)
-        notes.append(foreign)
-        if not foreign and not (selection and selection.holds_every_term()):
+        notes.append(describe_language(workspace.deep, question.text))
+        if not notes[0] and not (selection and selection.holds_every_term()):
             stores = [project.stores()[kind] for project in projects for kind in request.kinds]
             notes[0] = explain_missing_words(stores, question)
     note = "; ".join(filter(None, [*damage, *notes[:1]]))
-    return Ranking(_take_best(hits, request), freshness, note)
+    return Ranking(take_best(hits, request), freshness, note)
 
 
 @contextmanager
@@ -230,14 +229,6 @@ def _noting_failure(project: Project, failures: dict[str, CatalogError]) -> Iter
         raise
     except CatalogError as error:
         failures[project.key] = error
-
-
-def _take_best(hits: list[Hit], request: Request) -> list[Hit]:
-    if not request.of_each_kind:
-        return hits[: request.top_k]
-    kinds = {kind: [hit for hit in hits if hit.kind == kind] for kind in request.kinds}
-    kept = {id(hit) for found in kinds.values() for hit in found[: request.top_k]}
-    return [hit for hit in hits if id(hit) in kept]
 
 
 def _rank_unindexed(
@@ -263,6 +254,30 @@ def _rank_unindexed(
         hits = rank_project(scratch, request, question, vectors, work)
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     return Ranking(hits[: request.top_k], covered or looked_at, NO_INDEX)
+
+
+def _open_searched(project: Project, request: Request, kind: Kind) -> ChunkStore:
+    return project.part(Views).store() if request.of_views else project.stores()[kind]
+
+
+def _explain_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
+    """Why there is no hit in any of these projects."""
+    pairs = [(project, kind) for project in projects for kind in request.kinds]
+    stores = [project.stores()[kind] for project, kind in pairs]
+    every = [store for project in projects for store in project.stores().values()]
+    if not any(store.counts().files for store in stores) and any(s.counts().files for s in every):
+        if request.kinds == ("docs",):
+            return "No documentation is indexed here; search the code instead."
+        return "No code is indexed here; search the documentation instead."
+    lists = {name: getattr(request, name) for name in ("include", "exclude", "tags", "chunk_types")}
+    filters = [f"the folder {request.under}"] if request.under else []
+    filters += [f"the language {request.language}"] if request.language else []
+    filters += [f"{name} {', '.join(given)}" for name, given in lists.items() if given]
+    filters += map(str, request.conditions)
+    opened = [(_open_searched(project, request, kind), kind) for project, kind in pairs if filters]
+    wheres = [request.narrow(store, kind) for store, kind in opened]
+    allowed = sum(len(where.paths or ()) for where in wheres)
+    return explain_no_results(stores, question, filters, allowed)
 
 
 def _rank_fresh(
@@ -324,7 +339,7 @@ def rank_project(
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
         work.check()
-        store = project.part(Views).store() if request.of_views else project.stores()[kind]
+        store = _open_searched(project, request, kind)
         where = request.narrow(store, kind)
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, kind, probe) if probe else None

@@ -28,9 +28,9 @@ _REPORT_TERMS = 48  # as many as rank
 _COVERED, _NAMED, _SYMBOL = 0.3, 0.1, 0.5
 """What holding all of a question, bearing a name of it, and being the name that is the query count
 beside a cosine."""
-_MARGIN = 0.12  # below the best project, beyond which none was the right one
+_MARGIN = 0.12  # below the best project, beyond which ranking a project gained nothing
 _SLOPE = 4.0  # of a hit's log-odds, for each unit that its project is below the best
-# The constants are fitted on every sixth labelled question, each over all 31 repositories.
+# The constants are fitted on 104 labelled questions, each asked over all 31 repositories.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class _Evidence:
     texts: tuple[str, ...]
 
 
-class Selection:
+class ProjectSelection:
     """The evidence about the projects of one search."""
 
     def __init__(self, request: Request, question: Question, vectors: QueryVectors) -> None:
@@ -95,12 +95,24 @@ class Selection:
         return all(self._counts[term] for term in self._terms)
 
 
-def is_many(request: Request, projects: Sequence[Project]) -> bool:
-    """Whether these are too many to rank. Words or vectors alone rank at once."""
-    return request.is_open and len(projects) > _FEWEST
+def begin_selection(
+    projects: Sequence[Project], request: Request, question: Question, vectors: QueryVectors
+) -> ProjectSelection | None:
+    """A selection if these are too many to rank. Words or vectors alone rank at once."""
+    is_due = request.is_open and len(projects) > _FEWEST
+    return ProjectSelection(request, question, vectors) if is_due else None
 
 
 def lower_hit(hit: Hit, loss: float) -> Hit:
     """The hit with so much less in log-odds; what the query names or spells keeps its score."""
     odds = hit.score * math.exp(-loss)
     return replace(hit, score=odds / (odds + 1.0 - hit.score)) if loss and hit.score < 1.0 else hit
+
+
+def take_best(hits: list[Hit], request: Request) -> list[Hit]:
+    """As many of these as were asked for, or of each kind."""
+    if not request.of_each_kind:
+        return hits[: request.top_k]
+    kinds = {kind: [hit for hit in hits if hit.kind == kind] for kind in request.kinds}
+    kept = {id(hit) for found in kinds.values() for hit in found[: request.top_k]}
+    return [hit for hit in hits if id(hit) in kept]
