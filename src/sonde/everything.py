@@ -136,7 +136,10 @@ def _rate(app: App, kind: Kind, vectors: QueryVectors, hits: Sequence[Hit]) -> l
         return exact
     project = app.workspace.projects.get(others[0].project)
     store = project.stores()[kind] if is_searchable(project) else None
-    return exact + rate_hits(store, vectors, others)
+    # what the best project's own hits are worth; the store knows nothing of other projects
+    rated = rate_hits(store, vectors, [hit for hit in others if hit.project == others[0].project])
+    share = rated[0].score / (others[0].score or 1.0)
+    return exact + [replace(hit, score=share * hit.score) for hit in others]
 
 
 def _make_file_hit(hit: Hit) -> FileHit:

@@ -165,8 +165,10 @@ def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project
     found = []
     wanted = 0
     if workspace.mirrors:
-        _, wanted = workspace.mirrors.list_defaults(workspace.reach.admits, _FIRST_WAIT_S)
-    for root in known_roots(workspace):
+        roots, wanted = workspace.mirrors.list_defaults(workspace.reach.admits, _FIRST_WAIT_S)
+    else:
+        roots = known_roots(workspace)
+    for root in roots:
         try:
             found.append(workspace.projects.get(root))
         except errors.SondeError as error:

@@ -24,6 +24,7 @@ from sonde.projects.lines import LineScan, find_changed_hits, find_files_holding
 from sonde.projects.literal import EXACT, OWN_HITS, LiteralHits, LiteralSearch, read_origin
 from sonde.projects.project import Project, Workspace
 from sonde.projects.searches.history import rank_commits
+from sonde.projects.searches.selection import begin_selection, lower_hit, take_best
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import AS_WATCHED, refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
@@ -33,9 +34,11 @@ from sonde.searching.filters import split_view
 from sonde.searching.hits import explain_missing_words, explain_no_results
 from sonde.searching.modes import MODES, Ranked, fill_up
 from sonde.searching.query_language import fits_symbol
+from sonde.searching.readings import read_literally
 from sonde.searching.request import Request, read_asked, recall_request
 from sonde.searching.search import QueryVectors, Search
-from sonde.types import Hit, Symbol
+from sonde.stores.chunks.base import ChunkStore
+from sonde.types import Hit, Kind, Symbol
 
 _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
@@ -162,58 +165,70 @@ def rank_everywhere(
     hits: list[Hit] = []
     notes: list[str] = []
     damage: list[str] = []
-    failed: CatalogError | None = None
+    failures: dict[str, CatalogError] = {}
     is_final = False
     request = request.read()
     projects = projects_asked(workspace, request.project, request.conditions)
-    freshness = note_missing(workspace, request.project) or "complete"
     if len(projects) == 1 and not is_searchable(projects[0]):
         return _rank_unindexed(workspace, projects[0], request, question, work)
+    may_load = workspace.stays and len(projects) == 1
+    vectors = QueryVectors(question, workspace.static, workspace.deep, may_load=may_load)
+    selection = begin_selection(projects, request, question, vectors)
+    asked: dict[Project, Request] = {}
+    covered: dict[Project, str] = {}
     for project in projects:
-        may_load = workspace.stays and len(projects) == 1
-        vectors = QueryVectors(question, workspace.static, workspace.deep, may_load=may_load)
-        try:
-            found, covered, left_out = _rank_fresh(
-                workspace, project, request, question, vectors, work
-            )
-        except Cancelled:
-            raise
-        except CatalogError as error:
-            # of many projects one may be broken; alone it is the answer
-            failed = error
-            notes.append(f"{project.key}: {error.user_message}")
-            continue
-        hits.extend(found.hits)
-        is_final |= found.is_final and bool(found.hits)
-        notes[:0] = [found.note] if found.note else []
-        notes.extend(vectors.notes)
-        if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
-            notes.append(note)
-        if left_out:
-            damage.append(describe_damage(project, left_out))
-        freshness = freshness if covered == "complete" else covered
-        schedule_deep_embedding(workspace, project)
-    if failed and (request.project != ALL or not hits):
-        raise failed
+        work.check()
+        with _noting_failure(project, failures), repairing_corruption(workspace, project):
+            covered[project] = refresh(workspace, project, work, follow=request.project != ALL)
+            held = find_files_holding(project, request.conditions, work)
+            if selection:
+                selection.look(project, replace(request, held=held))
+            asked[project] = replace(request, held=held)
+    losses = selection.choose() if selection else {}
+    chosen = [project for project in asked if not losses or project.key in losses]
+    is_literal = request.is_open and (not request.query or read_literally(request.query))
+    for project in asked if is_literal else chosen:
+        with _noting_failure(project, failures):
+            found, covered[project], left_out = _rank_fresh(
+                workspace, project, asked[project], question, vectors, work, covered[project],
+                ranks=project in chosen,
+            )  # fmt: skip
+            hits += [lower_hit(hit, losses.get(project.key, 0.0)) for hit in found.hits]
+            is_final |= found.is_final and bool(found.hits)
+            notes[:0] = [found.note] if found.note else []
+            if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
+                notes.append(note)
+            if left_out:
+                damage.append(describe_damage(project, left_out))
+            schedule_deep_embedding(workspace, project)
+    if failures and (request.project != ALL or not hits):
+        raise list(failures.values())[-1]
+    notes += [*vectors.notes, *(f"{key}: {one.user_message}" for key, one in failures.items())]
+    partly = [said for said in covered.values() if said != "complete"]
+    freshness = [note_missing(workspace, request.project) or "complete", *partly][-1]
     if is_final:  # in another project, its words may have been searched
         hits = [hit for hit in hits if hit.score_type == EXACT]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     if not hits and not notes:
         notes.append(_explain_nothing(projects, request, question))
     elif not notes and request.is_open and hits[0].score_type != EXACT:
-        stores = [project.stores()[kind] for project in projects for kind in request.kinds]
-        foreign = describe_language(workspace.deep, question.text)
-        notes.append(foreign or explain_missing_words(stores, question))
+        notes.append(describe_language(workspace.deep, question.text))
+        if not notes[0] and not (selection and selection.holds_every_term()):
+            stores = [project.stores()[kind] for project in projects for kind in request.kinds]
+            notes[0] = explain_missing_words(stores, question)
     note = "; ".join(filter(None, [*damage, *notes[:1]]))
-    return Ranking(_take_best(hits, request), freshness, note)
+    return Ranking(take_best(hits, request), freshness, note)
 
 
-def _take_best(hits: list[Hit], request: Request) -> list[Hit]:
-    if not request.of_each_kind:
-        return hits[: request.top_k]
-    kinds = {kind: [hit for hit in hits if hit.kind == kind] for kind in request.kinds}
-    kept = {id(hit) for found in kinds.values() for hit in found[: request.top_k]}
-    return [hit for hit in hits if id(hit) in kept]
+@contextmanager
+def _noting_failure(project: Project, failures: dict[str, CatalogError]) -> Iterator[None]:
+    """Of many projects one may be broken; alone it is the answer."""
+    try:
+        yield
+    except Cancelled:
+        raise
+    except CatalogError as error:
+        failures[project.key] = error
 
 
 def _rank_unindexed(
@@ -241,32 +256,26 @@ def _rank_unindexed(
     return Ranking(hits[: request.top_k], covered or looked_at, NO_INDEX)
 
 
+def _open_searched(project: Project, request: Request, kind: Kind) -> ChunkStore:
+    return project.part(Views).store() if request.of_views else project.stores()[kind]
+
+
 def _explain_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
     """Why there is no hit in any of these projects."""
-    stores = [project.stores()[kind] for project in projects for kind in request.kinds]
+    pairs = [(project, kind) for project in projects for kind in request.kinds]
+    stores = [project.stores()[kind] for project, kind in pairs]
     every = [store for project in projects for store in project.stores().values()]
     if not any(store.counts().files for store in stores) and any(s.counts().files for s in every):
         if request.kinds == ("docs",):
             return "No documentation is indexed here; search the code instead."
         return "No code is indexed here; search the documentation instead."
-    filters = [
-        *([f"the folder {request.under}"] if request.under else []),
-        *([f"the language {request.language}"] if request.language else []),
-        *(
-            f"{name} {', '.join(given)}"
-            for name in ("include", "exclude", "tags", "chunk_types")
-            if (given := getattr(request, name))
-        ),
-        *map(str, request.conditions),
-    ]
-    wheres = [
-        request.narrow(
-            project.part(Views).store() if request.of_views else project.stores()[kind], kind
-        )
-        for project in projects
-        for kind in request.kinds
-        if filters
-    ]
+    lists = {name: getattr(request, name) for name in ("include", "exclude", "tags", "chunk_types")}
+    filters = [f"the folder {request.under}"] if request.under else []
+    filters += [f"the language {request.language}"] if request.language else []
+    filters += [f"{name} {', '.join(given)}" for name, given in lists.items() if given]
+    filters += map(str, request.conditions)
+    opened = [(_open_searched(project, request, kind), kind) for project, kind in pairs if filters]
+    wheres = [request.narrow(store, kind) for store, kind in opened]
     allowed = sum(len(where.paths or ()) for where in wheres)
     return explain_no_results(stores, question, filters, allowed)
 
@@ -278,11 +287,13 @@ def _rank_fresh(
     question: Question,
     vectors: QueryVectors,
     work: Work,
+    covered: str,
+    *,
+    ranks: bool,
 ) -> tuple[LiteralHits, str, int]:
-    """The hits of a project, how much of it they cover, and how many vectors were left out."""
+    """The hits of a project that is `covered` so far, how far it is then, and how many vectors were
+    left out. Unless it `ranks`, only those that the query names or spells."""
     with repairing_corruption(workspace, project):
-        covered = refresh(workspace, project, work, follow=request.project != ALL)
-        request = replace(request, held=find_files_holding(project, request.conditions, work))
         literal = LiteralHits()
         literal_search = LiteralSearch(project, request.narrow, request.kinds, request.top_k, work)
 
@@ -292,7 +303,7 @@ def _rank_fresh(
             work.check()  # the caller may be gone by now
             if request.is_open:
                 literal = literal_search.find(request.query, question)
-            if not literal.is_final:
+            if ranks and not literal.is_final:
                 ranked = rank_project(project, request, question, vectors, work)
             ranked = literal_search.lead(literal, ranked) if literal.hits else ranked
             return [hit for hit in ranked if fits_symbol(request.conditions, hit.names)]
@@ -300,7 +311,7 @@ def _rank_fresh(
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
-        if not ranked and covered == AS_WATCHED:  # that nothing is there must be so
+        if ranks and not ranked and covered == AS_WATCHED:  # that nothing is there must be so
             covered = refresh(workspace, project, work, follow=request.project != ALL, look=True)
             if covered != AS_WATCHED:
                 ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
@@ -308,7 +319,9 @@ def _rank_fresh(
         if left_out and mend_vectors(workspace, project, work):
             ranked, left_out = rank(), count_damaged(project)
         best = ranked[:_CHECKED_HITS]
-        changed = find_stale_files(project, {hit.path: hit.state for hit in best})
+        states = {hit.path: hit.state for hit in best}
+        # the files of a shared index never change: another commit is another project
+        changed = set() if project.settings.name else find_stale_files(project, states)
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
@@ -326,7 +339,7 @@ def rank_project(
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
         work.check()
-        store = project.part(Views).store() if request.of_views else project.stores()[kind]
+        store = _open_searched(project, request, kind)
         where = request.narrow(store, kind)
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, kind, probe) if probe else None

@@ -67,6 +67,7 @@ class Mirrors:
         self._heads: dict[Path, Mirror] = {}  # of the last look
         self._ready: dict[Path, Mirror] = {}
         self._filled_at: dict[Path, float] = {}
+        self._folders: dict[Path, Path] = {}
         self._guard, self._slots = threading.Lock(), threading.Semaphore(_SLOTS)
         self._polled_at, self._problem = float("-inf"), ""
         self._fills = self._evictions = 0
@@ -157,21 +158,27 @@ class Mirrors:
         """The default branches that are here after a while, and how many there are."""
         heads = sorted(self._heads.items())
         wanted = [root for root, one in heads if one.is_default and admits(root)]
-        if wait_s:
-            jobs = [self._start_filling(root) for root in wanted if not self._is_ready(root)]
+        ready = set(filter(self._is_ready, wanted))
+        if wait_s and len(ready) < len(wanted):
+            jobs = [self._start_filling(root) for root in wanted if root not in ready]
             deadline = time.monotonic() + wait_s
             for job in jobs:
                 job.wait(timeout_s=max(0.0, deadline - time.monotonic()))
-        return list(filter(self._is_ready, wanted)), len(wanted)
+            ready = set(filter(self._is_ready, wanted))
+        return [root for root in wanted if root in ready], len(wanted)
 
     def _is_ready(self, root: Path) -> bool:
         """Whether a mirror can be opened."""
         if root not in self._ready:
             return False
-        metadata = load_metadata(
-            project_folder(self._workspace.home, root)
-        )  # of a damaged one: not full
+        metadata = load_metadata(self._find_folder(root))
+        # of a damaged one: not full
         return metadata is not None and metadata.last_full_index is not None
+
+    def _find_folder(self, root: Path) -> Path:
+        """The index folder of a mirror; looked up for every branch at each search of all."""
+        known = self._folders.get(root)
+        return known or self._folders.setdefault(root, project_folder(self._workspace.home, root))
 
     # filling
 
@@ -195,8 +202,8 @@ class Mirrors:
             work.check()
             self._ready.pop(root, None)
             older = self._find_older(one)
-            folder = project_folder(self._workspace.home, root)
-            seed = project_folder(self._workspace.home, older) if older else None
+            folder = self._find_folder(root)
+            seed = self._find_folder(older) if older else None
             self._workspace.projects.forget(root)
             self._remove(root)
             make_folder(folder)
@@ -271,7 +278,8 @@ class Mirrors:
                 self._remove(root)
 
     def _remove(self, root: Path) -> None:
-        folder = project_folder(self._workspace.home, root)
+        folder = self._find_folder(root)
+        self._folders.pop(root, None)
         (folder / _RECORD).unlink(missing_ok=True)
         (folder / "metadata.json").unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""Searches of something else than files: the commits of a project."""
+"""Parts of a search beside the ranking: which projects, why nothing was found, commits."""

@@ -1,0 +1,76 @@
+"""One search over more projects than are ranked: the right one is among the few, and leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.trees import write_files
+
+from sonde.app import App
+from sonde.runtime.work import Work
+from sonde.tools.code import search_code
+from sonde.tools.index import create_index
+
+TOPICS = {
+    "billing": ("send_invoice", "Send the invoice to the customer by mail."),
+    "weather": ("measure_rainfall", "Measure the rainfall of the last hour."),
+    "chess": ("castle_king", "Castle the king to the side of the rook."),
+    "audio": ("mix_tracks", "Mix several tracks of sound into one."),
+    "garden": ("water_plants", "Water the plants while the soil is dry."),
+    "travel": ("book_flight", "Book a seat on the next flight."),
+    "kitchen": ("knead_dough", "Knead the dough until it is smooth."),
+    "stars": ("point_telescope", "Point the telescope at a star."),
+}
+COMMON = '"""Settings that every project reads."""\n\n\ndef read_settings(path):\n    return path\n'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture
+def many(open_app: Callable[..., App], tmp_path: Path) -> App:
+    app = open_app()
+    for name, (function, says) in TOPICS.items():
+        text = f'def {function}(what):\n    """{says}"""\n    return what\n'
+        files = {"pyproject.toml": f"[project]\nname = '{name}'\n", "settings.py": COMMON}
+        write_files(tmp_path / name, files | {f"{name}.py": text})
+        create_index(app, project=str(tmp_path / name), work=Work())
+    return app
+
+
+def ask(app: App, query: str, **options: Any) -> list[tuple[str, str]]:
+    """The project and the path of each hit."""
+    rows = search_code(app, query, project="all", work=Work(), **options)["results"]
+    return [(Path(row["project"]).name, row["path"]) for row in rows]
+
+
+def test_the_project_that_answers_leads(many: App) -> None:
+    for name, (function, says) in TOPICS.items():
+        assert ask(many, f"where do we {says[:-1].lower()}")[0] == (name, f"{name}.py")
+        assert ask(many, function)[0] == (name, f"{name}.py")
+
+
+def test_what_a_query_names_is_found_in_every_project(many: App) -> None:
+    assert {place for place in ask(many, "settings.py", top_k=50) if place[1] == "settings.py"} == {
+        (name, "settings.py") for name in TOPICS
+    }
+    assert {name for name, _ in ask(many, '"Settings that every project"', top_k=50)} == {*TOPICS}
+
+
+def test_filters_hold_before_projects_are_chosen(many: App) -> None:
+    assert ask(many, "send the invoice by mail path:stars.py") == [("stars", "stars.py")]
+    assert ask(many, "send the invoice by mail path:*.rs") == []
+
+
+def test_a_broken_project_of_many_is_named(many: App, tmp_path: Path) -> None:
+    broken = many.workspace.projects.get(tmp_path / "chess").folder / "index.db"
+    many.workspace.projects.forget(tmp_path / "chess")
+    broken.write_bytes(b"garbage" * 1000)
+    answer = search_code(many, TOPICS["audio"][1], project="all", work=Work())
+    assert answer["results"][0]["path"] == "audio.py"
+    assert str(tmp_path / "chess") in answer["metadata"]["note"]
