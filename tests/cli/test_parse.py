@@ -72,6 +72,7 @@ def test_options_and_words_come_in_any_order(
         (["status", "x"], "'x' is one word too many"),
         (["store"], "usage: sonde store convert sqlite|lance [options]; see `sonde help store`"),
         (["files"], "GLOB is missing"),
+        (["users"], "ACTION is missing; choose from add, list, revoke"),
     ],
 )
 def test_a_slip_is_answered_with_what_this_command_has(argv: list[str], said: str) -> None:

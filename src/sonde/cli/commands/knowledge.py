@@ -39,7 +39,7 @@ def _import(session: Session) -> int:
         raise InvalidRequest(
             f"{place} does not exist",
             user_message=f"There is no file or folder '{place}'.",
-            next_action="Name what is to be brought in, relative to here or in full.",
+            next_action="Check the path of the file or folder to import.",
         )
     wanted, restore = session.args.source, session.args.restore
     with session.working() as work:
@@ -63,11 +63,11 @@ def _print_import(session: Session, report: ImportReport) -> None:
     kinds = ("added", "updated", "moved", "removed", "unchanged")
     counts = {name: getattr(report, name) for name in kinds}
     done = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    session.print_lines([f"{session.out.paint('good', '✓')} {done or 'nothing to bring in'}"])
+    session.print_lines([f"{session.out.paint('good', '✓')} {done or 'nothing to import'}"])
     for count, words in (
-        (report.deleted, "deleted here and left out; --restore brings them back"),
-        (report.copied, "changed here and in their files; what was here is kept beside them"),
-        (report.redacted, "left out of texts because they are secrets"),
+        (report.deleted, "deleted here and skipped; --restore restores them"),
+        (report.copied, "changed here and in their files; yours became separate entries"),
+        (report.redacted, "secrets left out of texts"),
     ):
         if count:
             session.note(f"{count:,} {words}")
@@ -103,7 +103,7 @@ def _search(session: Session) -> int:
         session.app, " ".join(words), limit, sources=sources, max_tokens=20_000, work=work
     )
     found = answer["results"]
-    note = "" if found else "nothing was found; `sonde knowledge status` says what there is"
+    note = "" if found else "nothing found; `sonde knowledge status` counts what there is"
     lines = (line for row in found for line in _render_row(session, row))
     return session.print_answer(answer, lines, note, found=bool(found))
 
