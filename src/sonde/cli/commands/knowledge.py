@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
-from sonde.errors import Cancelled, InvalidRequest
+from sonde.errors import Cancelled, InvalidRequest, list_packages
 from sonde.runtime.work import Work
 from sonde.types import Json
 
@@ -82,7 +82,8 @@ def _print_import(session: Session, report: ImportReport) -> None:
 
         for reason, count in Counter(report.skipped).most_common():
             words = REASONS.get(reason) or ADMITTED.get(reason, reason)
-            session.note(f"{count:,} skipped: {words}")
+            packages = list_packages("documents") if reason == "missing_extra" else ""
+            session.note(f"{count:,} skipped: {words}{packages and f'; pip install {packages}'}")
         shown = report.examples if session.args.verbose else report.examples[:SHOWN_EXAMPLES]
         for each in shown:
             detail = f" ({each.detail})" if each.detail else ""

@@ -266,12 +266,13 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
     kind, subject, running = job["kind"], job["subject"], job["status"] == "running"
     note = _describe_progress(job) if running else _describe_outcome(job)
     doing, did = _JOB_WORDS.get(kind, (kind.capitalize(), kind.capitalize()))
-    about = tag("code", name_folder(subject), title=subject)
+    name = "knowledge" if subject.startswith("knowledge:") else name_folder(subject)
+    about = tag("code", name, title=subject)
     if "indexUrl" in job:
         about = tag("a", "scanned folder", href=f"/disk/{subject}")
     return tag(
         "tr",
-        tag("td", doing if running else did if job["status"] == "done" else doing),
+        tag("td", did if job["status"] == "done" else doing),
         tag("td", about),
         tag("td",
             html.show_status(job["status"], data_status=True),
