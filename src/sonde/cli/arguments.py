@@ -203,7 +203,7 @@ def _place_words(command: Command, words: list[str], values: dict[str, Any]) -> 
         elif option.needed:
             raise _missing(command, option)
     if left:
-        raise _wrong(command, f"'{left[0]}' is one word too many")
+        raise _wrong(command, f"unexpected argument '{left[0]}'")
 
 
 def _missing(command: Command, option: Option) -> UsageError:
@@ -221,7 +221,7 @@ def number_reader(least: int) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         if not re.fullmatch(r"-?[0-9]{1,18}", text):
-            raise ValueError(f"'{text}' is no whole number")
+            raise ValueError(f"'{text}' is not a whole number")
         if int(text) < least:
             raise ValueError(f"must be at least {least}")
         return int(text)
