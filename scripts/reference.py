@@ -37,8 +37,8 @@ Written by `make docs` from the declarations in `src/sonde/tools/`; do not edit.
 
 Look up a tool's arguments and the fields of its answer. Call a tool over MCP by the name below, \
 or by one of its other spellings. Arguments may be written in `snake_case` or `camelCase`. An \
-answer is a JSON object; so is an error, with `code`, `userMessage`, `developerMessage` and `nextAction` \
-([errors](errors.md)).
+answer is a JSON object; so is an error, with `code`, `userMessage`, `developerMessage` and \
+`nextAction` ([errors](errors.md)).
 """
 
 
@@ -48,9 +48,9 @@ ERRORS_INTRODUCTION = """\
 Written by `make docs` from `src/sonde/errors.py`; do not edit.
 
 Look up an error by its code. An error is a JSON object with a `code` for programs, a \
-`userMessage` for people, a `developerMessage` and a `nextAction`. Codes never change; messages may. \
-`{...}` is a placeholder. Over MCP an error is a tool result marked `isError`, or a JSON-RPC error with the \
-number given; over HTTP it is the body of a response with the status given.
+`userMessage` for people, a `developerMessage` and a `nextAction`. Codes never change; messages \
+may. `{...}` is a placeholder. Over MCP an error is a tool result marked `isError`, or a JSON-RPC \
+error with the number given; over HTTP it is the body of a response with the status given.
 """
 BRANCHES: tuple[tuple[str, type[SondeError]], ...] = (
     ("The call is wrong", InvalidRequest),
