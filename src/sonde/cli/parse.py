@@ -328,11 +328,8 @@ def unknown_command(name: str, usage: str) -> UsageError:
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
-    """The values of a command line; the first word is the command.
-
-    Raises `UsageError`. Without a command, `command` is empty; `-h` and `-V` are `help` and
-    `version`.
-    """
+    """The values of a command line; the first word is the command. Raises `UsageError`. Without a
+    command, `command` is empty; `-h` and `-V` are `help` and `version`."""
     taking = {name for option in GLOBALS if not option.is_flag for name in option.flags}
     rest = list(argv)
     names = {command.name: command for command in COMMANDS}

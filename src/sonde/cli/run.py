@@ -142,16 +142,16 @@ def finish_session(session: Session, run: str) -> int:
 
 def choose_escapes(*, tty: bool, encoding: str) -> str:
     """The error handler for characters that a stream cannot encode, so that none stops the output.
-
-    Names that are not UTF-8 leave a pipe as the bytes they are, so that `xargs` finds the file,
-    and appear on a terminal as escapes.
-    """
+    Names that are not UTF-8 leave a pipe as the bytes they are, so that `xargs` finds the file, and
+    appear on a terminal as escapes."""
     return "surrogateescape" if not tty and encoding.lower() == "utf-8" else "backslashreplace"
 
 
 def _discard_output(stream: TextIO) -> None:
     """Drop what a stream still buffers, which Python would try to write again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def _prepare_streams() -> None:
