@@ -35,9 +35,10 @@ INTRODUCTION = """\
 
 Written by `make docs` from the declarations in `src/sonde/tools/`; do not edit.
 
-Every tool can be called over MCP by the name below, or by one of its other spellings. Arguments \
-may be written in `snake_case` or `camelCase`. An answer is a JSON object; an error is one too, \
-with `code`, `userMessage`, `developerMessage` and `nextAction` ([errors](errors.md)).
+Look up a tool's arguments and the fields of its answer. Call a tool over MCP by the name below, \
+or by one of its other spellings. Arguments may be written in `snake_case` or `camelCase`. An \
+answer is a JSON object; so is an error, with `code`, `userMessage`, `developerMessage` and \
+`nextAction` ([errors](errors.md)).
 """
 
 
@@ -46,10 +47,10 @@ ERRORS_INTRODUCTION = """\
 
 Written by `make docs` from `src/sonde/errors.py`; do not edit.
 
-An error is a JSON object with a `code` for programs, a `userMessage` for people, a \
-`developerMessage` and a `nextAction`. The code of a situation never changes; messages may. \
-`{...}` is filled in. Over MCP an error is a tool result marked `isError`, or a JSON-RPC error \
-with the number given; over HTTP it is the body of a response with the status given.
+Look up an error by its code. An error is a JSON object with a `code` for programs, a \
+`userMessage` for people, a `developerMessage` and a `nextAction`. Codes never change; messages \
+may. `{...}` is a placeholder. Over MCP an error is a tool result marked `isError`, or a JSON-RPC \
+error with the number given; over HTTP it is the body of a response with the status given.
 """
 BRANCHES: tuple[tuple[str, type[SondeError]], ...] = (
     ("The call is wrong", InvalidRequest),
@@ -203,26 +204,26 @@ LANGUAGES_INTRODUCTION = """\
 
 Written by `make docs` from `src/sonde/text/languages.py` and `src/sonde/chunking/`; do not edit.
 
-Every text file is searched by words, meaning and regular expression. Where its language gives \
-names, each name has its lines: a search for `name` or `Scope.name` answers with the definition. \
-This page says what gives names where.
+Every text file can be searched by words, meaning and regular expression. In most languages sonde \
+also knows the definitions in a file, so that a search for `name` or `Scope.name` returns exactly \
+their lines. This page lists how they are found in each language.
 """
 NAMINGS: dict[Naming, str] = {
     "syntax": """By syntax
 
-A grammar reads the file: types, functions, members, constants and what is defined inside \
-functions, qualified by what they lie in, with decorators and documentation. Where the file has \
-errors, patterns fill the gaps.""",
+A grammar parses the file and finds types, functions, members, constants and what is defined \
+inside functions, with qualified names, decorators and documentation. Where the file has errors, \
+patterns fill the gaps.""",
     "headings": """By headings
 
-Documents are cut at their headings; a section is named by the headings that lead to it.""",
+Documents are split at their headings; the name of a section is the path of headings to it.""",
     "keys": """By keys
 
 Keys are qualified by the keys around them: `jobs.build.steps`.""",
     "patterns": """By patterns
 
-Lines that define something are recognized by their form: definitions, targets, tables, messages, \
-selectors, ids. Scripts in HTML, Vue, Svelte and Astro are read by syntax.""",
+Definitions, targets, tables, messages, selectors and ids are recognised by the form of their \
+lines. Scripts in HTML, Vue, Svelte and Astro are parsed by grammar.""",
     "none": """No names
 
 Searched by words, meaning and regular expression only.""",

@@ -29,12 +29,13 @@ INTRODUCTION = """\
 
 Written by `make docs` from the tables in `tests/documents`; do not edit.
 
-sonde began with five documents. Their statements are the rows below; each has the tests that \
-cover it, or the reason why the product differs. A test names its rows with \
-`@pytest.mark.row("002-8")`; a row that had a test may not lose it.
+Find the tests that cover a statement of the specifications. sonde began with five documents; \
+each row below is one of their statements, with the tests that cover it or the reason why sonde \
+differs. A test names its rows with `@pytest.mark.row("002-8")`; a row that has a test may not \
+lose it.
 
-"Failed at first" counts the rows that did not hold when all were first tried; each is tested \
-since, or says why the product differs.
+"Failed at first" counts the rows that did not hold when all were first tried. Each of them is now \
+tested, or says why sonde differs.
 
 | document | statements | failed at first | tested | differ | no test named |
 |---|---:|---:|---:|---:|---:|

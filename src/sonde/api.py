@@ -230,10 +230,8 @@ class Sonde:
         limit: int = 1000,
         **filters: Unpack[LineFilters],
     ) -> list[Line]:
-        """Lines that match a regular expression, in the files as they are; needs no index.
-
-        `before` and `after` are lines of context, `max_count` limits the matches of each file.
-        """
+        """Lines that match a regular expression, in the files as they are; needs no index. `before`
+        and `after` are lines of context, `max_count` limits the matches of each file."""
         project = find_project(self.app.workspace, self._project)
         scan = LineScan(pattern, **filters)
         stream = scan_project(
@@ -267,7 +265,7 @@ class Sonde:
         filters: Mapping[str, Any] | None = None,
         max_tokens: int = 20_000,
     ) -> list[KnowledgeResult]:
-        """The best places in personal knowledge; options as of the tool `knowledge_search`."""
+        """The best matches in personal knowledge; options as in the tool `knowledge_search`."""
         from sonde.tools.knowledge import knowledge_search
 
         answer = knowledge_search(
@@ -293,7 +291,7 @@ class Sonde:
         return DiskScan.read(job.outcome().as_dict())
 
     def select(self, where: str, *, limit: int = 1000) -> list[DiskEntry]:
-        """The largest entries of the folder as scanned that pass a filter (`size>10MB`)."""
+        """The largest entries of the scanned folder that match a filter (`size>10MB`)."""
         from sonde.stores.disk.filters import parse_filter
 
         known = find_index_of(self.app.disk, Caller(), Path(self._project))
@@ -303,7 +301,7 @@ class Sonde:
         return [DiskEntry.read(row) for row in show_matches(found, Caller())["entries"]]
 
     def searcher(self) -> ContextSearcher:
-        """Finds context chunks of the project by type and tag."""
+        """A searcher of the project's context chunks by type and tag."""
         return ProjectSearcher(self.app.workspace, self._project)
 
     def projects(self) -> list[Status]:
@@ -333,13 +331,13 @@ def search(query: str, project: str | Path = ".", **options: Unpack[SearchFilter
 
 
 def related(place: str, project: str | Path = ".", *, limit: int = 10) -> list[Hit]:
-    """What is near in words and meaning to a place (`cart.py:120`) or a passage."""
+    """What is similar in words and meaning to a place (`cart.py:120`) or a passage."""
     with Sonde(project) as sonde:
         return sonde.search(place, mode="related", limit=limit)
 
 
 def history(query: str, project: str | Path = ".", *, limit: int = 10) -> list[Hit]:
-    """Commits by what they did and why; a hit's path is the commit's id."""
+    """Commits that match a query; a hit's path is the commit's id."""
     with Sonde(project) as sonde:
         return sonde.search(query, mode="history", limit=limit)
 
@@ -369,7 +367,7 @@ def scan(folder: str | Path = ".", *, report: ProgressCallback | None = None) ->
 
 
 def select(where: str, folder: str | Path = ".", *, limit: int = 1000) -> list[DiskEntry]:
-    """The largest entries of a scanned folder that pass a filter."""
+    """The largest entries of a scanned folder that match a filter."""
     with Sonde(folder) as sonde:
         return sonde.select(where, limit=limit)
 

@@ -73,7 +73,7 @@ def list_packages(extra: str) -> str:
 class InvalidRequest(SondeError, code="INVALID_REQUEST", status=400):
     """The call is malformed, so the same call will fail again."""
     user_message = "The request is not valid."
-    next_action = "Correct the arguments and call again."
+    next_action = "Correct the arguments and try again."
 
 class UnknownArgument(InvalidRequest, code="UNKNOWN_ARGUMENT"):
     """The call names an argument, tool or setting that does not exist."""

@@ -132,9 +132,9 @@ def test_agents_are_named_and_a_lost_program_is_a_fault(indexed: Shell) -> None:
     (indexed.home / ".gemini").mkdir()
     done = indexed.run("doctor")
     assert done.returncode == 2
-    assert f"{config} starts /gone/sonde, which is not there" in done.stdout
+    assert f"{config} starts /gone/sonde, which does not exist" in done.stdout
     assert "sonde setup codex" in done.stdout
-    assert "not set up; `sonde setup gemini-cli` does it" in done.stdout
+    assert "not set up; run `sonde setup gemini-cli`" in done.stdout
     config.write_text("broken")
     done = indexed.run("doctor")
     assert done.returncode == 0  # it is theirs, and may be about anything

@@ -149,7 +149,7 @@ def test_grep_says_what_it_left_out_and_how_to_search_it(shell: Shell) -> None:
     assert "not searched: " in done.stderr
     assert "vendor/" in done.stderr
     assert "-u searches them" in done.stderr
-    assert "1 file with secrets never read" in done.stderr
+    assert "1 file with secrets not read" in done.stderr
     assert shell.run("grep", "-ul", "needle").stdout == "notes.md\nuv.lock\nvendor/a.py\n"
     assert shell.run("grep", "-l", "needle", "vendor").stdout == "vendor/a.py\n"
     assert shell.run("grep", "needle", "-q", "-uu", "deploy.key").returncode == 2
@@ -294,7 +294,10 @@ def test_the_regex_mode_of_search_prints_lines(indexed: Shell) -> None:
 def test_files_are_found_by_glob(indexed: Shell) -> None:
     done = indexed.run("files", "**/*.py")
     assert done.stdout == "src/cart.py\nsrc/mail/send.py\n"
-    assert indexed.run("files", "*.rs").returncode == 1
+    nothing = indexed.run("files", "*.rs")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert "no indexed path matches '*.rs'" in nothing.stderr
+    assert "; try '**/*cart*'" in indexed.run("files", "cart").stderr
     assert json.loads(indexed.run("files", "docs/*", "--json").stdout)["totalMatches"] == 2
 
 
@@ -320,6 +323,17 @@ def test_a_reader_that_leaves_early_is_no_error(indexed: Shell) -> None:
     )
     assert done.stderr == ""
     assert len(done.stdout) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_output_that_finds_no_space_is_a_clear_error(indexed: Shell) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            indexed_command("search", "invoice"), stdout=full, stderr=subprocess.PIPE, text=True,
+            cwd=indexed.folder, env=indexed.environ,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert "The output could not be written: no space left on the device." in done.stderr
 
 
 def indexed_command(*args: str) -> list[str]:

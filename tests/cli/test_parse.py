@@ -63,15 +63,16 @@ def test_options_and_words_come_in_any_order(
         (["search", "x", "--limitt", "3"], "there is no option --limitt; did you mean --limit?"),
         (["search", "x", "--sort", "size"], "search: there is no option --sort"),
         (["search", "x", "--limit", "0"], "--limit: must be at least 1"),
-        (["search", "x", "--limit", "many"], "--limit: 'many' is no whole number"),
+        (["search", "x", "--limit", "many"], "--limit: 'many' is not a whole number"),
         (["search", "x", "--limit"], "--limit needs a value: N"),
         (["search", "x", "--mode", "zzz"], "--mode: there is no 'zzz'; choose from auto"),
         (["search", "x", "--json=1"], "--json takes no value"),
         (["grep", "x", "-A", "-1"], "--after-context: must be at least 0"),
         (["grep", "-iq7", "x"], "there is no option -7 (in -iq7)"),
-        (["status", "x"], "'x' is one word too many"),
+        (["status", "x"], "unexpected argument 'x'"),
         (["store"], "usage: sonde store convert sqlite|lance [options]; see `sonde help store`"),
         (["files"], "GLOB is missing"),
+        (["users"], "ACTION is missing; choose from add, list, revoke"),
     ],
 )
 def test_a_slip_is_answered_with_what_this_command_has(argv: list[str], said: str) -> None:

@@ -44,6 +44,16 @@ def test_a_result_is_a_place_and_numbered_lines() -> None:
     ]
 
 
+def test_a_heading_is_shown_as_it_reads() -> None:
+    badge = "nvm [![Tests](https://ci.example/badge.svg)][3] > [Install](#install) > ``nvm use``\\s"
+    assert search(Screen(), {**RESULT, "symbol": badge})[0] == (
+        "src/auth/login.py:9-11  nvm > Install > nvm uses"
+    )
+    assert search(Screen(), {**RESULT, "symbol": r"App\Users.operator[]"})[0].endswith(
+        r"  App\Users.operator[]"
+    )
+
+
 def test_a_line_that_the_query_names_is_among_those_shown() -> None:
     text = "".join(f"    step_{number}(password)\n" for number in range(60))
     find, rows = find_query_words("password"), answer({**RESULT, "text": text, "endLine": 68})

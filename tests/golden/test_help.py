@@ -11,7 +11,7 @@ from tests.golden.room import Room
 
 def list_commands(text: str) -> list[str]:
     """The names of the commands in a help text."""
-    listed, _, _ = text.partition("everywhere:\n")
+    listed, _, _ = text.partition("global options:\n")
     return re.findall(r"^  (\w+)", listed, re.MULTILINE)
 
 

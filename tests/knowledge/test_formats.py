@@ -303,6 +303,11 @@ def test_apple_notes_are_read_from_their_database(tmp_path, wal):
     assert torn.facts["unreadable"] is True
 
 
+def test_a_link_to_a_section_is_not_a_tag():
+    (note,) = parse("links.md", b"# Sea\n\nSee [the cold](#the-cold) and (#walrus).\n")
+    assert note.tags == ("walrus",)
+
+
 def test_another_database_is_not_taken_for_notes(tmp_path):
     other = apsw.Connection(str(tmp_path / "x.sqlite"))
     other.execute("CREATE TABLE t (a)")

@@ -122,7 +122,7 @@ def test_the_disk_is_walked_by_its_map(visit):
     page.locator("h1 .name", has_text="src").wait_for()
     page.locator(".listing a.open", has_text="cart.py").click()
     page.get_by_text("The cart of a shop.").wait_for()
-    page.get_by_role("link", name="Its folder").click()
+    page.get_by_role("link", name="Parent folder").click()
     page.get_by_role("link", name="Name").click()
     assert page.locator(".listing a.open").first.inner_text().startswith("<script>")
     page.locator("h1 a").first.click()
@@ -144,7 +144,7 @@ def test_a_running_job_goes_on_by_itself(visit, project):
     """)
     with hold_index(Path(environ["SONDE_HOME"]), root):
         page.get_by_role("button", name="Rebuild").click()
-        page.get_by_role("button", name="Yes, go on").click()
+        page.get_by_role("button", name="Yes, continue").click()
         running = page.locator("[data-job]", has_text="Stop").first
         running.locator(".badge", has_text="running").wait_for()
         running.locator("progress").wait_for()
@@ -195,16 +195,16 @@ def test_a_query_is_written_mended_run_and_forgotten(visit, scripts):
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/queries/\w+"))
     page.locator("td a.open", has_text="long.py").wait_for()
-    page.locator("summary", has_text="How it is answered").click()
+    page.locator("summary", has_text="Query plan").click()
     page.get_by_text("SELECT n.id FROM nodes").wait_for()
-    page.get_by_role("link", name="The whole set").click()
+    page.get_by_role("link", name="Show all").click()
     page.wait_for_url(re.compile("/sets/"))
     page.go_back()
-    page.get_by_role("button", name="Forget").click()
-    page.get_by_role("link", name="No, leave it").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("link", name="Cancel").click()
     page.wait_for_url(re.compile(r"/queries/\w+"))
-    page.get_by_role("button", name="Forget").click()
-    page.get_by_role("button", name="Yes, go on").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Yes, continue").click()
     page.wait_for_url(re.compile(r"/queries$"))
 
 
@@ -230,12 +230,12 @@ def test_the_keyboard_reaches_everything_on_the_other_pages(visit, places):
 
 def test_a_set_is_built_by_ticking(visit):
     page = visit(scan_project(visit))
-    page.get_by_label("Tick src").check()
+    page.get_by_label("Select src").check()
     page.get_by_label("Name of a new set").fill("to look at")
     page.get_by_role("button", name="Keep").click()
     page.locator("h1", has_text="to look at").wait_for()
     page.locator("a.open", has_text="src").click()
-    page.get_by_role("link", name="Look inside").click()
+    page.get_by_role("link", name="Open", exact=True).click()
     page.locator("h1 .name", has_text="src").wait_for()
 
 
@@ -246,7 +246,7 @@ def test_two_sets_are_combined(visit, scripts):
     for name, ticked in (("code", ["src", "docs"]), ("prose", ["docs"])):
         page.goto(folder)
         for each in ticked:
-            page.get_by_label(f"Tick {each}").check()
+            page.get_by_label(f"Select {each}").check()
         page.get_by_label("Name of a new set").fill(f"{name} {scripts}")
         page.get_by_role("button", name="Keep").click()
         page.locator("h1", has_text=f"{name} {scripts}").wait_for()
@@ -275,7 +275,7 @@ def places(browser: Any, served: Server) -> dict[str, str]:  # noqa: F811
     disk = scan_project(lambda path, **_: page.goto(path) and page)
     for name in ("another", "filled"):
         page.goto(disk)
-        page.get_by_label("Tick docs").check()
+        page.get_by_label("Select docs").check()
         page.get_by_label("Name of a new set").fill(name)
         page.get_by_role("button", name="Keep").click()
         page.wait_for_url(re.compile("/sets/"))
@@ -343,8 +343,8 @@ def test_axe_finds_nothing(visit, axe, places, scheme):
     page.locator("#problem").wait_for()
     assert check(page, axe) == [], "what is wrong with a filter"
     page.goto(places["set"])
-    page.get_by_role("button", name="Forget this set").click()
-    page.get_by_role("button", name="Yes, go on").wait_for()
+    page.get_by_role("button", name="Delete this set").click()
+    page.get_by_role("button", name="Yes, continue").wait_for()
     assert check(page, axe) == [], "a question"
 
 

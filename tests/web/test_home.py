@@ -97,7 +97,7 @@ def test_the_palette_finds_projects_files_symbols_and_actions(site):
     assert any("cart.py" in link and link.endswith("#L4") for link in page.links)
     assert "/disk" in read_page(site[0], "/go", q="disk").links
     assert "/setup" not in read_page(site[0], "/go").links, "only a person sets up agents"
-    assert "Nothing fits" in read_page(site[0], "/go", q="qqqqzzzz").text
+    assert "Nothing matches" in read_page(site[0], "/go", q="qqqqzzzz").text
 
 
 def test_knowledge_is_filtered_by_source_tag_and_date(site):
@@ -108,10 +108,10 @@ def test_knowledge_is_filtered_by_source_tag_and_date(site):
     assert "1 entry" in read_page(server, "/knowledge", source="chats").text
     assert "1 entry" in read_page(server, "/knowledge", label="home").text
     assert "1 entry" in read_page(server, "/knowledge", until="2023-12-31").text
-    assert "Nothing fits" in read_page(server, "/knowledge", since="2999-01-01").text
+    assert "Nothing matches" in read_page(server, "/knowledge", since="2999-01-01").text
     found = read_page(server, "/knowledge", q="peas", label="home")
     assert "peas" in [each.lower() for each in found.marked]
-    assert "Nothing fits" in read_page(server, "/knowledge", q="peas", label="work").text
+    assert "Nothing matches" in read_page(server, "/knowledge", q="peas", label="work").text
 
 
 def test_entries_are_rendered_and_conversations_look_like_some(site):

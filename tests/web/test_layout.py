@@ -126,8 +126,8 @@ def test_nothing_shifts_and_nothing_overflows(visit, site, screen):
         found[place] = page.evaluate(SHIFT) + page.evaluate(OVERFLOW)
         links |= {kind_of(link): link for link in page.evaluate(LINKS)}
     page.goto(parts["set"])
-    page.get_by_role("button", name="Forget this set").click()
-    page.get_by_role("button", name="Yes, go on").wait_for()
+    page.get_by_role("button", name="Delete this set").click()
+    page.get_by_role("button", name="Yes, continue").wait_for()
     found["a question"] = page.evaluate(SHIFT) + page.evaluate(OVERFLOW)
     assert {place: wrong for place, wrong in found.items() if wrong} == {}
     seen = {kind_of(server.url + place.format_map(parts)) for place in PLACES}

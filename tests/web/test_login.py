@@ -60,7 +60,7 @@ def test_a_wrong_token_opens_nothing(guarded):
     status, headers, page = guarded.ask("/login", "POST", sent, FORM)
     assert status == 401
     assert "set-cookie" not in headers
-    assert b"not a token" in page
+    assert b"not valid here" in page
 
 
 @pytest.mark.parametrize(

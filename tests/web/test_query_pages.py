@@ -31,7 +31,7 @@ def test_a_query_is_saved_explained_and_run_into_a_set(scanned):
     way = save(server, index, "ext:md or (size>40KB kind:file)", ("name", EVIL))
     page = open_page(server, way)
     assert EVIL in page.text
-    assert "It was not run yet" in page.text
+    assert "Not run yet" in page.text
     assert "SELECT n.id FROM nodes" in page.text, "the plan is shown"
     assert "SCAN n" in page.text or "SEARCH n" in page.text
     assert send(server, f"{way}/run")[:2] == (303, way)
@@ -66,7 +66,7 @@ def test_a_query_is_changed_and_runs_anew(scanned):
     status, back, _ = send(server, way, ("filter", "name:long.py"), ("name", "long ones"))
     assert (status, back) == (303, way)
     page = open_page(server, way)
-    assert "It was not run yet" in page.text, "what the old filter found is not shown as new"
+    assert "Not run yet" in page.text, "what the old filter found is not shown as new"
     send(server, way, ("filter", "name:long.py"), ("name", "long ones"), ("then", "run"))
     page = open_page(server, way)
     assert "long.py" in page.cells

@@ -32,6 +32,14 @@ def served(start: Callable[..., Server], tmp_path_factory: pytest.TempPathFactor
             for name in ("books", "pens", "ink", "paper", "glue", "tape")
         )
     )
+    (root / "src" / "sorting.py").write_text(
+        "".join(
+            f'def sort_{name}(shelves):\n    """Return the shelves sorted by colour and {name}.\n\n'
+            + "".join(f"    Rule {number} for shelves and their colour.\n" for number in range(12))
+            + '    """\n    return sorted(shelves)\n\n\n'
+            for name in ("height", "width", "age")
+        )
+    )
     (root / "tests").mkdir()
     (root / "tests" / "test_stock.py").write_text(
         "def test_stock():\n    assert stock_books([]) == 0\n"
@@ -69,6 +77,31 @@ def test_results_are_grouped_by_file_in_colours_and_folded_after_three(visit):
     line = number.inner_text()
     number.click()
     page.wait_for_url(re.compile(rf"/view.*#L{line}$"))
+
+
+def test_the_best_match_of_a_file_is_shown_in_full_and_the_others_shorter(visit):
+    page = visit("/?q=shelves+sorted+by+colour")
+    group = page.locator(".file-group", has=page.locator("a.open", has_text="src/sorting.py"))
+    sizes = [match.locator(".code a").count() for match in group.locator("> .match").all()]
+    assert len(sizes) > 1
+    assert sizes[0] > 8
+    assert max(sizes[1:]) < 8
+
+
+def test_the_name_of_a_file_stays_in_sight_and_its_path_is_copied(visit):
+    page = visit("/?q=stock+shelf", viewport={"width": 1280, "height": 300},
+                 permissions=["clipboard-read", "clipboard-write"])  # fmt: skip
+    group = page.locator(".file-group", has=page.locator("a.open", has_text="src/stock.py"))
+    group.locator("> .match").nth(2).scroll_into_view_if_needed()
+    page.mouse.wheel(0, 80)
+    form = page.locator("#search").bounding_box()
+    page.wait_for_function("scrollY > 80")
+    head = group.locator("> h2").bounding_box()
+    assert form["y"] + form["height"] - 2 <= head["y"] < 300, "right below the box"
+    group.hover()
+    group.get_by_role("button", name="Copy path").click()
+    group.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "src/stock.py"
 
 
 def test_lines_are_shown_under_their_file(visit):
@@ -218,6 +251,22 @@ def test_nothing_found_says_what_to_take_back(visit):
     assert "Nothing found" in page.locator(".note").inner_text()
     page.locator(".note a", has_text="lang:haskell").click()
     page.locator("a.open", has_text="src/stock.py").wait_for()
+
+
+def test_a_word_that_occurs_nowhere_finds_no_notes_but_one_of_a_note_does(visit):
+    page = visit("/?q=zzzqqqxx")
+    assert "Nothing found" in page.locator(".note").inner_text()
+    assert page.locator(".note code", has_text="semantic").count() == 1
+    page.locator(".note a", has_text="Search by meaning").click()
+    page.wait_for_url(re.compile("mode=semantic"))
+    page.goto("/?q=meeting")
+    assert page.locator(".of-notes").count() == 1
+
+
+def test_a_file_that_is_not_there_can_be_looked_for(visit):
+    page = visit("/view?path=web/nope/stock.js")
+    page.get_by_role("link", name="Look for it by name").click()
+    assert files(page) == ["web/stock.js"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -226,7 +226,7 @@ def test_a_name_leads_to_its_definitions_and_uses(site):
         page = read_page(site[0], "/names", name="same_name", path=here)
         first = next(link for link in page.links if link.startswith("/view"))
         assert urlencode({"path": here}) in first, "the file one is in comes first"
-    assert "Nothing is called nonsense" in read_page(site[0], "/names", name="nonsense").text
+    assert "Nothing is named nonsense" in read_page(site[0], "/names", name="nonsense").text
 
 
 def test_the_editor_of_the_settings_comes_first(site):

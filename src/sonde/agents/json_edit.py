@@ -55,10 +55,8 @@ class JsonMember:
 
 @lru_cache(maxsize=4)
 def parse_jsonc(text: str) -> JsonNode:
-    """The value of a text with the place of everything in it; must not be modified.
-
-    Cached: one edit parses the same text several times, and some agents' files have megabytes.
-    """
+    """The value of a text with the place of everything in it; must not be modified. Cached: one
+    edit parses the same text several times, and some agents' files have megabytes."""
     reader = _Reader(text)
     reader.skip()
     node = reader.read_value(0)

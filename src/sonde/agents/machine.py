@@ -129,9 +129,7 @@ class Launch:
 
 def find_launch(environ: Mapping[str, str], project: str | None = None) -> Launch:
     """The installed program by its absolute path: agents start servers with a `PATH` of their own.
-
-    They drop other variables, too, so the entry sets `SONDE_HOME` if it is set here.
-    """
+    They drop other variables, too, so the entry sets `SONDE_HOME` if it is set here."""
     name = "sonde.exe" if sys.platform == "win32" else "sonde"
     beside = Path(sysconfig.get_path("scripts")) / name
     found = str(beside) if beside.is_file() else shutil.which("sonde", path=environ.get("PATH"))

@@ -1,6 +1,6 @@
-"""Reading a command line: options and words in any order, and errors that name what there is.
+"""Parsing of command lines: options and words in any order, and errors that list the choices.
 
-Everything is derived from the table of commands in `parse`; nothing heavy is imported here.
+Everything derives from the table of commands in `parse`. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 Words = Literal["", "file", "folder", "language", "project", "agent", "command"]
-"""What completes a value that is not one of a few choices."""
+"""The kind of values to complete when an argument has no fixed choices."""
 
 
 class Arguments(SimpleNamespace):
-    """The values of one command line, by the names of their options."""
+    """The values of one command line, by option name."""
 
 
 class UsageError(Exception):
@@ -29,7 +29,7 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One argument: an option if its names begin with a dash, else a word by its place."""
+    """One argument: an option if its names begin with a dash, else a positional word."""
 
     names: tuple[str, ...]
     about: str
@@ -37,14 +37,14 @@ class Option:
     choices: tuple[str, ...] = ()
     words: Words = ""
     takes: Literal["one", "flag", "many", "count"] = "one"
-    """How often: a word of `many` takes all that are left, an option may be repeated."""
+    """How many values: a `many` word takes all that are left, a `many` option may be repeated."""
     needed: bool = False
     default: Any = None
     dest: str = ""
     value: Any = True
     """What a flag stores."""
     read: Callable[[str], Any] = str
-    """From the text to the value; raises `ValueError` with what is wrong."""
+    """Converts the text to the value. Raises `ValueError` with a message for the user."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Option:
 
     @property
     def label(self) -> str:
-        """What stands for its value in a help text."""
+        """The placeholder of its value in help texts."""
         return self.metavar or ("|".join(self.choices) if self.choices else self.key.upper())
 
     @property
@@ -86,11 +86,11 @@ class Command:
     options: tuple[Option, ...] = ()
     example: str = ""
     models: bool = True
-    """Whether it needs embedding models; without, it starts sooner."""
+    """Whether it needs embedding models; commands without them start faster."""
 
     @property
     def usage(self) -> str:
-        """The command with its words; the options are in the help."""
+        """The command with its words; options are listed by the help."""
         places = []
         for option in self.options:
             if not option.flags:
@@ -126,7 +126,7 @@ def read_command_line(
 def _split(
     command: Command, argv: Sequence[str], named: dict[str, Option]
 ) -> Iterator[tuple[Option | None, str]]:
-    """Options with their values, and words (None), as typed; after `--` everything is a word."""
+    """Options with their values, and words (None), in the order typed; after `--` all are words."""
     rest = iter(argv)
     for typed in rest:
         if typed == "--":
@@ -181,7 +181,7 @@ def _read_value(command: Command, option: Option, text: str) -> Any:
 
 
 def suggest(text: str, choices: Sequence[str]) -> str:
-    """The nearest of the choices, or all of them."""
+    """The closest choice, or all of them."""
     import difflib
 
     near = difflib.get_close_matches(text, choices, 1)
@@ -197,13 +197,18 @@ def _place_words(command: Command, words: list[str], values: dict[str, Any]) -> 
             values[option.key] = [_read_value(command, option, word) for word in left]
             left = []
             if option.needed and not values[option.key]:
-                raise _wrong(command, f"{option.label} is missing")
+                raise _missing(command, option)
         elif left:
             values[option.key] = _read_value(command, option, left.pop(0))
         elif option.needed:
-            raise _wrong(command, f"{option.label} is missing")
+            raise _missing(command, option)
     if left:
-        raise _wrong(command, f"'{left[0]}' is one word too many")
+        raise _wrong(command, f"unexpected argument '{left[0]}'")
+
+
+def _missing(command: Command, option: Option) -> UsageError:
+    choices = f"; choose from {', '.join(option.choices)}" if option.choices else ""
+    return _wrong(command, f"{option.label} is missing{choices}")
 
 
 def _wrong(command: Command, message: str) -> UsageError:
@@ -212,11 +217,11 @@ def _wrong(command: Command, message: str) -> UsageError:
 
 
 def number_reader(least: int) -> Callable[[str], int]:
-    """A reader of whole numbers from `least` on."""
+    """A parser of integers that are at least `least`."""
 
     def read(text: str) -> int:
         if not re.fullmatch(r"-?[0-9]{1,18}", text):
-            raise ValueError(f"'{text}' is no whole number")
+            raise ValueError(f"'{text}' is not a whole number")
         if int(text) < least:
             raise ValueError(f"must be at least {least}")
         return int(text)

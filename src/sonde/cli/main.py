@@ -2,7 +2,7 @@
 
 0: found or done. 1: nothing found. 2: an error. 130: interrupted.
 
-Each way imports what it needs: most command lines need the front alone.
+Each path imports only what it needs; most commands need only the front.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code; given arguments are run in this process,
-    unless a setting says otherwise."""
+    """Run one command line, in this process if `argv` is given. Returns its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     command, code = find_command(words), None
     is_agent = command == "mcp" and not os.isatty(0)

@@ -52,7 +52,7 @@ GLOBALS = (
     _flag("--json", about="print the answer as JSON"),
     _flag("-y", "--yes", about="answer yes to every question"),
     _flag("-q", "--quiet", about="print results only: no progress, no notes"),
-    _flag("--verbose", about="with errors, show the technical message too"),
+    _flag("--verbose", about="show the technical message of errors too"),
     _value("--color", choices=("auto", "always", "never"),
            about="colour: auto (default), always or never"),
 )  # fmt: skip
@@ -67,7 +67,7 @@ _TOOLSETS = _value(
 COMMANDS = (
     Command("index", "index a project, or bring its index up to date", "index:run_index", (
         _value("path", metavar="PATH", words="folder", about="the project (default: detected)"),
-        _flag("--deep", about="compute the deeper vectors now; servers do it when idle"),
+        _flag("--deep", about="compute deep vectors now; servers do it when idle"),
         _value("--from", metavar="URL", dest="shared",
                about="start from a shared index, which `sonde push` fills"),
     ), "sonde index ~/code/app"),
@@ -79,11 +79,11 @@ COMMANDS = (
         _number("-n", "--limit", about="results (default: 10)"),
         _flag("--docs", about="search documentation instead of code"),
         _flag("--all-projects", about="search every indexed project"),
-        _flag("--explain", about="say why each result ranks where it does"),
+        _flag("--explain", about="explain why each result ranks where it does"),
         _flag("--scores", about="show scores"),
         _flag("--open", about="open the first result in your editor ($VISUAL, $EDITOR)"),
         _flag("--all", about="every result, not only the first page"),
-        _number("--cursor", about="go on after this many results"),
+        _number("--cursor", about="continue after this many results"),
         _flag("--json-lines", about="print each result as one line of JSON"),
         _number("--max-tokens", about="size of the answer"),
         _FULL,
@@ -93,19 +93,19 @@ COMMANDS = (
         _value("paths", takes="many", metavar="PATH", words="file",
                about="only in these files or folders (default: below here, or standard input)"),
         _value("-e", "--regexp", takes="many", metavar="PATTERN",
-               about="a pattern; may be repeated; also one that begins with a dash"),
+               about="a pattern, even one that begins with a dash; may be repeated"),
         _value("-f", "--file", takes="many", metavar="FILE", words="file",
                about="patterns from a file, one per line; - is standard input"),
         _flag("-i", "--ignore-case", dest="case", value="ignore", about="ignore letter case"),
         _flag("-s", "--case-sensitive", dest="case", value="exact",
-              about="heed letter case (the default)"),
+              about="match letter case (the default)"),
         _flag("-S", "--smart-case", dest="case", value="smart",
               about="ignore letter case unless the pattern has a capital"),
         _flag("-F", "--fixed-strings", about="the pattern is plain text"),
         _flag("-w", "--word-regexp", dest="whole", value="word", about="match whole words only"),
         _flag("-x", "--line-regexp", dest="whole", value="line", about="match whole lines only"),
         _flag("-v", "--invert-match", about="print the lines that do not match"),
-        _flag("-U", "--multiline", about="let a match reach over several lines"),
+        _flag("-U", "--multiline", about="let a match span several lines"),
         _flag("--multiline-dotall", about="with -U, let `.` match line breaks"),
         _flag("-o", "--only-matching", about="print only what matches"),
         _value("-r", "--replace", metavar="TEXT",
@@ -181,14 +181,14 @@ COMMANDS = (
                 "address (notes://ID); of add: the text; of export and restore: a file"),
         _value("--as", dest="source", choices=KNOWLEDGE,
                about="import as, search in, or add to this source"),
-        _value("--title", metavar="TITLE", about="the title of what is added or changed"),
+        _value("--title", metavar="TITLE", about="title of the entry that is added or edited"),
         _value("--tags", metavar="A,B", about="its tags"),
         _number("-n", "--limit", about="results (default: 10)"),
         _flag("--watch", about="after an import, keep following the folder"),
         _flag("--restore", about="with an import, restore entries deleted here"),
-        _value("--user", metavar="NAME", about="of this user of `sonde serve` (default: your own)"),
+        _value("--user", metavar="NAME", about="use the knowledge of this user of `sonde serve`"),
     ), "sonde knowledge import ~/Notes"),
-    Command("tree", "scan a folder and show what takes the space", "disk:run_tree", (
+    Command("tree", "scan a folder and show what takes up space", "disk:run_tree", (
         _value("path", metavar="PATH", words="folder", about="the folder (default: here)"),
         _number("-d", "--depth", about="levels shown (default: 1)"),
         _number("-n", "--limit", about="rows of each folder (10)"),
@@ -204,10 +204,10 @@ COMMANDS = (
         _value("agents", takes="many", metavar="AGENT", words="agent",
                about="which (default: those found)"),
         _value("--scope", choices=("user", "project"), about="for all projects, or this one"),
-        _flag("--guide", about="also add a short section on sonde to the agents' instructions"),
-        _flag("--no-skill", about="do not add a skill for agents that have such"),
+        _flag("--guide", about="also add a short section about sonde to the agents' instructions"),
+        _flag("--no-skill", about="do not add a skill for agents that support them"),
         _flag("--print-guide", about="print twenty lines to paste into any agent's instructions"),
-        _flag("--auto-index", about="let agents' servers index the project they are started in"),
+        _flag("--auto-index", about="let servers index their project without asking"),
         _flag("--remove", about="remove what setup added"),
         _flag("--dry-run", about="show what would change, and change nothing"),
     ), "sonde setup claude-code codex --scope project --guide"),
@@ -228,7 +228,7 @@ COMMANDS = (
         _value("--from", metavar="URL", dest="serve_from", words="folder",
                about="answer for the repositories of this shared index, without checkouts"),
         _value("--cache", metavar="FOLDER", dest="cache_folder", words="folder",
-               about="where they are kept (default: ~/.cache/sonde)"),
+               about="where to cache them (default: ~/.cache/sonde)"),
         _number("--cache-size", about="size of that cache, in GB (default: 20)", least=0),
         _value("--access", metavar="FILE", dest="access_file", words="file",
                about="which repositories users and groups see (TOML)"),
@@ -265,12 +265,13 @@ COMMANDS = (
         _value("action", choices=("convert",), needed=True, about="what to do"),
         _value("store", choices=("sqlite", "lance"), needed=True, about="the store to move to"),
     ), "sonde store convert lance"),
-    Command("push", "index the commit that is checked out and add it to a shared index",
+    Command("push", "index the checked-out commit and add it to a shared index",
             "push:run_push", (
         _value("url", metavar="URL", words="folder",
                about="a folder, s3://BUCKET/PATH, gs://… or az://… (default: sharedIndex)"),
         _value("--branch", metavar="NAME", about="the branch to move (default: as checked out)"),
-        _value("--repository", metavar="NAME", about="its name there (default: by its remote)"),
+        _value("--repository", metavar="NAME",
+               about="its name in the index (default: from its remote)"),
         _flag("--first-stage", about="without deep vectors, which take most of the time"),
         _flag("--list", about="show what is in the shared index instead"),
         _flag("--clean", about="remove what neither a branch nor a commit of 30 days needs"),
@@ -294,9 +295,9 @@ COMMANDS = (
     Command("users", "manage the users of `sonde serve`: their keys, and what they may reach",
             "users:run_users", (
         _value("action", choices=USER_ACTIONS, metavar="ACTION", needed=True,
-               about="make, list or revoke keys; allow a folder to be indexed, scanned and read, "
-                "share a project or knowledge to be searched and read, or withdraw either; print "
-                "the key of this installation, or a link that signs a browser in with it"),
+               about="add, list, revoke: a user's keys; allow: a folder to index, scan and read; "
+                "share: a project or knowledge to search and read; withdraw: either; key: print "
+                "this installation's key; link: print a link that signs a browser in"),
         _value("name", metavar="NAME",
                about="a user, or `all`; to revoke, also a key's id"),
         _value("folder", metavar="FOLDER", words="folder",
@@ -304,10 +305,10 @@ COMMANDS = (
         _value("--knowledge", metavar="OWNER",
                about="share the knowledge of this user instead of a folder, or allow adding to it"),
     ), "sonde users allow anna /srv/anna"),
-    Command("completion", "print the completion script of a shell", "manual:run_completion", (
+    Command("completion", "print a shell's completion script", "manual:run_completion", (
         _value("shell", choices=SHELLS, metavar="SHELL", needed=True, about=", ".join(SHELLS)),
         _value("words", takes="many", metavar="WORD",
-               about="print what completes these words instead; the script does"),
+               about="print completions of these words instead; used by the script"),
     ), 'eval "$(sonde completion bash)"'),
     Command("help", "explain a command, or list all", "manual:run_help", (
         _value("topic", metavar="COMMAND", words="command", about="which command"),
@@ -319,7 +320,7 @@ COMMANDS = (
 
 
 def unknown_command(name: str, usage: str) -> UsageError:
-    """The error for a command that there is not, with the nearest one."""
+    """The error for an unknown command, with the closest known one."""
     hint = suggest(name, [command.name for command in COMMANDS]) if len(name) > 1 else ""
     hint = hint if hint.startswith("did") else "see `sonde help`"
     hint = f"did you mean 'knowledge {name}'?" if name in ACTIONS else hint
@@ -327,11 +328,8 @@ def unknown_command(name: str, usage: str) -> UsageError:
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
-    """The values of a command line; the first word is the command.
-
-    Raises `UsageError`. Without a command, `command` is empty; `-h` and `-V` are `help` and
-    `version`.
-    """
+    """The values of a command line; the first word is the command. Raises `UsageError`. Without a
+    command, `command` is empty; `-h` and `-V` are `help` and `version`."""
     taking = {name for option in GLOBALS if not option.is_flag for name in option.flags}
     rest = list(argv)
     names = {command.name: command for command in COMMANDS}

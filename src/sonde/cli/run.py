@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from errno import ENOSPC
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from sonde.cli.arguments import Arguments, Command, UsageError
 from sonde.cli.parse import COMMANDS, FAILED, FOUND, INTERRUPTED, parse_arguments
@@ -38,8 +39,7 @@ def run_here(argv: Sequence[str]) -> int:
         code = _run(argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader is gone. Point stdout to the null device, or Python complains at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output(sys.stdout)
         return FOUND
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -118,7 +118,9 @@ def finish_session(session: Session, run: str) -> int:
     from sonde.errors import SondeError
 
     try:
-        return _call(run, session)
+        code = _call(run, session)
+        session.console.stdout.flush()
+        return code
     except SondeError as error:
         session.show_error(error)
         return INTERRUPTED if session.interrupted else FAILED
@@ -128,6 +130,10 @@ def finish_session(session: Session, run: str) -> int:
         log.exception("%s failed", session.args.command)
         what = f"{type(error).__name__}: {error}"
         action = "Repeat it with --verbose to see where; `sonde doctor` checks the installation."
+        if isinstance(error, OSError) and error.errno == ENOSPC:  # stores raise DiskFull themselves
+            what = "The output could not be written: no space left on the device."
+            action = "Free some space, or write to another disk, and repeat the command."
+            _discard_output(session.console.stdout)
         session.show_error(SondeError(what, user_message="{what}", next_action=action, what=what))
         return FAILED
     finally:
@@ -135,16 +141,21 @@ def finish_session(session: Session, run: str) -> int:
 
 
 def choose_escapes(*, tty: bool, encoding: str) -> str:
-    """What becomes of characters that a stream cannot take: none stops the output.
-
-    Names that are not UTF-8 leave a pipe as the bytes they are, so that `xargs` finds the file,
-    and appear on a terminal as escapes.
-    """
+    """The error handler for characters that a stream cannot encode, so that none stops the output.
+    Names that are not UTF-8 leave a pipe as the bytes they are, so that `xargs` finds the file, and
+    appear on a terminal as escapes."""
     return "surrogateescape" if not tty and encoding.lower() == "utf-8" else "backslashreplace"
 
 
+def _discard_output(stream: TextIO) -> None:
+    """Drop what a stream still buffers, which Python would try to write again at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
+
+
 def _prepare_streams() -> None:
-    """Make sure that no character and no closed stream stops the output."""
+    """Make sure that neither an unencodable character nor a closed stream stops the output."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

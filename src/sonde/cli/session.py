@@ -43,18 +43,15 @@ _ACTIONS = {
     "EMPTY_QUERY": "Say what to search for.",
     "ENTRY_NOT_FOUND": "Look it up with `sonde knowledge search`, which shows addresses.",
 }
-"""Advice to people, where that of the error is meant for callers of tools."""
+"""Advice for people, where the error's own advice is for callers of tools."""
 _PRINT_WARNINGS = ("doctor", "config")
 """Commands whose own output includes the warnings."""
 _MAX_PARENTS = 3  # with more `..` at its start, the absolute path reads better
 
 
 class Session:
-    """What every command works with.
-
-    In the background process, `lend_app` gives apps that are open already, and `serve_client`
-    serves an agent on a connection.
-    """
+    """What every command works with. In the background process, `lend_app` gives apps that are open
+    already, and `serve_client` serves an agent on a connection."""
 
     def __init__(
         self,
@@ -73,7 +70,7 @@ class Session:
         self._work: Work | None = None
         self.lend_app, self.serve_client = lend_app, serve_client
         self.chose_root = False
-        """Whether a person named the project's folder when asked for it."""
+        """Whether the user entered the project's folder when asked."""
         self._open_app = open_app
         self._named: str | None = args.project
 
@@ -110,7 +107,7 @@ class Session:
 
     @cached_property
     def opened(self) -> Project:
-        """The project: as named, as indexed or detected around here, or as typed when asked."""
+        """The project: named, detected or indexed around here, or entered when asked."""
         from sonde.projects.find import find_project
 
         try:
@@ -131,7 +128,7 @@ class Session:
 
     @property
     def caller(self) -> Caller:
-        """Whose data the command works on: the operator's, or those of the user it names."""
+        """The user whose data the command works on: the operator, or the one it names."""
         return Caller(getattr(self.args, "user", None) or LOCAL)
 
     @property
@@ -140,7 +137,7 @@ class Session:
         return str(self.opened.root)
 
     def is_inside_project(self) -> bool:
-        """Whether a project is named or detected around the working directory; never asks."""
+        """Whether a project is named or detected around the working directory. Never asks."""
         from sonde.projects.find import find_project
 
         try:
@@ -156,10 +153,8 @@ class Session:
 
     @contextmanager
     def working(self, agreed: Callable[[str], bool] = lambda _question: False) -> Iterator[Work]:
-        """Long work with a progress line and questions; the first Ctrl-C cancels it cleanly.
-
-        A question for which `agreed` is true is answered yes without being asked.
-        """
+        """Long work with a progress line and questions; the first Ctrl-C cancels it cleanly. A
+        question for which `agreed` is true is answered yes without being asked."""
         line = ProgressLine(self.console.stderr, Screen() if self.args.quiet else self.err)
 
         def ask(question: str) -> bool | None:
@@ -188,7 +183,7 @@ class Session:
                 signal.signal(signal.SIGINT, before)
 
     def interrupt(self) -> None:
-        """Cancel the work that runs; called from a signal or another thread."""
+        """Cancel the running work; called from a signal handler or another thread."""
         self.interrupted = True
         if work := self._work:
             work.cancel()
@@ -206,7 +201,7 @@ class Session:
         return str(place) if relative.startswith(climb) else relative
 
     def inside(self, path: str) -> str:
-        """A path as typed, relative to here or to the project -> relative to the project."""
+        """A typed path, relative to here or to the project, as a path relative to the project."""
         given, named = self.at(path), self.at(self.opened.root / path)
         sources = self.opened.tree.sources
         for place in (given, given.parent.resolve() / given.name, named):
@@ -272,8 +267,7 @@ class Session:
     def print_answer(
         self, answer: object, lines: Iterable[str], note: str = "", *, found: bool = True
     ) -> int:
-        """Print an answer: as JSON with --json, else as lines for people, and a remark on it.
-        Returns the exit code."""
+        """Print an answer, as JSON with --json, else as text with a note. Returns the exit code."""
         if self.args.json:
             self.print_json(answer)
         else:
@@ -288,8 +282,7 @@ class Session:
         return self.print_answer(answer, lines, found=found)
 
     def open_place(self, path: str, line: int) -> int:
-        """Open a file at a line in the person's editor, or say where it is. Returns the exit
-        code."""
+        """Open a file at a line in the editor, or print the place. Returns the exit code."""
         if editor := find_editor(self.environ):
             with suppress(OSError):
                 command = edit_command(editor, path, line)

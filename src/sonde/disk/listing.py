@@ -29,7 +29,7 @@ _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _MAX_CUT_BYTES = 4  # longest UTF-8 sequence: so much of a preview's end may be half a character
 
 CHANGED, GONE = "changed", "gone"
-"""What became of a node since its scan; `ok` for what the disk still has as it was."""
+"""The state of a node compared with its scan; `ok` if unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class FolderListing:
     scanned_ms: int | None = None
     """When the last scan began; None if the folder was read from the disk."""
     since: str = STATES[OK]
-    """What became of the folder since then."""
+    """The state of the folder since then."""
 
     @property
     def state(self) -> str:
@@ -89,7 +89,7 @@ class NodeDetail:
     digest: bytes | None
     scanned_ms: int | None
     since: str
-    """What became of it since the scan."""
+    """Its state since the scan."""
 
     @property
     def state(self) -> str:
@@ -133,10 +133,8 @@ def list_folder(
     cursor: str | None = None,
     compare: bool = True,
 ) -> FolderListing:
-    """One page of a folder, compared with the disk unless that is not wanted.
-
-    `node` is None if the scan has not reached the folder.
-    """
+    """One page of a folder, compared with the disk unless that is not wanted. `node` is None if the
+    scan has not reached the folder."""
     index = place.index.id
     if node is None or node.state == PENDING:
         scope = f"live:{index}:{place.inner_path}"
@@ -177,7 +175,7 @@ def _find_scan_time(tree: TreeStore) -> int | None:
 
 
 def _look(index: DiskIndex, folder: str, names: Sequence[str]) -> Mapping[str, Facts] | None:
-    """What the disk has under these names of a folder; None where that cannot be known."""
+    """The current metadata of these names in a folder; None where it cannot be read."""
     try:
         return look_at_names(Path(index.root), folder, names)
     except OSError:

@@ -28,7 +28,7 @@ REPORTS: Mapping[ReportKind, str] = {
 }
 _DEFAULT_SINCE = "7d"
 _COMPARISON_WAIT_S = 1.0
-"""Most comparisons end within this time; then the report is complete at once."""
+"""How long to wait for the comparison; most finish in time for a complete report."""
 _MIN_DIGEST_BYTES = 1  # empty files are all equal and waste nothing
 _DIGESTS_PER_WRITE = 200  # few transactions, and little to repeat after a crash
 
@@ -102,7 +102,7 @@ def check_report_kind(kind: str) -> ReportKind:
 def explain_report(
     disk: Disk, index: DiskIndex, kind: str, limit: int, since: str | None = None
 ) -> Plan:
-    """How a report is read."""
+    """The query plan of a report."""
     kind = check_report_kind(kind)
     tree = disk.tree(index.id)
     earlier = _find_base_scan(disk, tree, since) if kind == "growth" else None

@@ -30,7 +30,7 @@ _NS_PER_MS = 1_000_000  # stat gives nanoseconds, trees store milliseconds
 
 @dataclass(slots=True)
 class _Frame:
-    """A folder on the way of the walk."""
+    """A folder that is being walked."""
 
     node: Node
     """`disk` is what the folder takes by itself."""
@@ -156,7 +156,7 @@ class TreeScan:
         return None
 
     def _judge(self, inner: _Frame, *, counted: bool) -> int:
-        """OK if a folder that could be opened is to be walked, else why not."""
+        """OK if an opened folder should be walked, else the reason not to."""
         if inner.identity in self._above:
             return base.LOOP
         if counted or inner.identity in self._entered:

@@ -1,6 +1,6 @@
 """Resolution of handles and paths: which session, index, node or job a call is about.
 
-A caller only ever reaches what it owns; foreign and unknown handles are refused alike.
+Callers reach only what they own; foreign and unknown handles get the same error.
 """
 
 from __future__ import annotations
@@ -99,10 +99,8 @@ def find_home_folder() -> Path | None:
 
 
 def _locate(disk: Disk, session: ShellSession, target: Path) -> Place:
-    """The tree that holds a path: the current one if it does, else the nearest above it.
-
-    A path in no tree is refused alike whether it exists or not.
-    """
+    """The tree that holds a path: the current one if it does, else the nearest above it. A path in
+    no tree gets the same error whether it exists or not."""
     known, current = disk.list_indexes(session.owner), session.index
     for place in (target, resolve_path(target)):
         holding = [index for index in known if place.is_relative_to(index.root)]

@@ -25,7 +25,7 @@ from sonde.stores.disk.filters import CONTENT, Condition, Filter, parse_filter, 
 from sonde.types import Caller
 
 SAMPLE_SIZE = 10
-"""Entries that a set is introduced with."""
+"""Entries in the sample of a set."""
 _MAX_NAME_CHARS = 200  # the most that the fields for names take; a filter may become one
 _MAX_KNOWN_QUERIES = 1_000
 """Saved queries compared with a new one, so that the same filter is saved once."""
@@ -164,10 +164,8 @@ def save_query(
     *,
     listed: bool = True,
 ) -> SavedQuery:
-    """The query for this filter on an index, created if there is none.
-
-    One that is `listed` has a name: the given one, or else its filter.
-    """
+    """The query for this filter on an index, created if there is none. One that is `listed` has a
+    name: the given one, or else its filter."""
     found = find_index(disk, caller, index)
     text = render_filter(where)
     known = disk.saved.newest(SavedQuery, caller.user, _MAX_KNOWN_QUERIES)
@@ -271,7 +269,7 @@ def find_matches(
 
 
 def explain_query(disk: Disk, query: SavedQuery) -> Plan:
-    """How a filter is answered; contents are not searched for it."""
+    """The query plan of a filter, without searching contents."""
     return disk.tree(query.index).explain(parse_filter(query.filter), Context(disk.clock_ms()))
 
 

@@ -181,7 +181,7 @@ class Disk:
         self.clock_ms = clock_ms
         self.scan_limits = scan_limits
         self.starting = threading.Lock()
-        """Held while an index is looked up and created, so that a folder gets only one."""
+        """Held while looking up or creating an index, so that a folder gets only one."""
         self._open_saved = open_saved
         self._open_tree = open_tree
         self._sessions: OrderedDict[tuple[str, str], str] = OrderedDict()

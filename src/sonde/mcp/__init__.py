@@ -1,1 +1,1 @@
-"""MCP: the tools over the protocol that agents speak."""
+"""MCP: the tools over the Model Context Protocol."""

@@ -54,12 +54,12 @@ PROGRESS_INTERVAL_S = 0.2
 CALLS_PER_USER = 16
 """Calls of one user that run at a time, of anyio's 40 threads; more wait, others are answered."""
 ROOTS_TIMEOUT_S = 2.0
-"""How long a client may take to name its roots; it knows them without asking anybody."""
+"""How long a client may take to list its roots, which it knows without asking anyone."""
 
 Call = tuple[str, Mapping[str, object]]
-"""What is called: the name of a verb or an address, and its arguments."""
+"""A call: the name of a verb or an address, and its arguments."""
 Record = Callable[[Callable[[], Awaitable[Any]], Caller, Call], Awaitable[Any]]
-"""Runs a call and records who made it, and what came of it."""
+"""Runs a call and records who made it and its outcome."""
 
 _log = logging.getLogger("sonde.mcp")
 
@@ -70,11 +70,11 @@ _FORM: Json = {
 }
 _KEY = "confirm"
 _CANCELLATIONS = (asyncio.CancelledError, concurrent.futures.CancelledError)
-"""Both mean that the task on the loop was cancelled; which one is raised depends on timing."""
+"""Both mean that the task on the loop was cancelled; timing decides which one is raised."""
 
 
 class Closable(Protocol):
-    """What a server needs of an app."""
+    """The part of an app that a server needs."""
 
     def seen_by(self, caller: Caller) -> object:
         """The app as this caller may see it, to call verbs with."""
@@ -92,7 +92,7 @@ class LazyApp:
         self._app: Closable | None = None
 
     def get(self, caller: Caller) -> Any:
-        """The app as this caller may see it; every verb that is served gets it from here."""
+        """The app as this caller may see it. Every served verb gets it from here."""
         return self.open().seen_by(caller)
 
     def open(self) -> Closable:
@@ -164,7 +164,7 @@ class Calls:
     async def run_work(
         self, verb: Callable[[Work], Any], work: Work, what: Call | None = None
     ) -> Any:
-        """The same for a `Work` that the caller has prepared; `what` it is may be recorded."""
+        """The same for a prepared `Work`; `what` describes the call for the audit log."""
         run = partial(self._run_in_turn, verb, work)
         return await (self._record(run, work.caller, what) if self._record and what else run())
 
@@ -182,21 +182,21 @@ class Calls:
             raise
 
     def read_caller(self, ctx: Context) -> Caller:
-        """The caller that the guard has identified, or the one client of this process."""
+        """The caller identified by the guard, or the only client of this process."""
         if ctx.request is None:
             return self._caller
         caller: Caller = ctx.request.scope[SCOPE_CALLER]
         return replace(caller, session=read_session_name(ctx.request))
 
     def has_become_idle(self) -> bool:
-        """Whether nothing runs now, but something has since the last time this was true."""
+        """Whether nothing is running, but something has run since this was last true."""
         with self._changed:
             idle = self._worked and not self._running
             self._worked = self._worked and not idle
             return idle
 
     def stop(self, timeout: float) -> bool:
-        """Cancel every call; true if all ended within the timeout."""
+        """Cancel every call. Returns whether all ended within the timeout."""
         with self._changed:
             for work in self._running:
                 work.cancel()
@@ -331,7 +331,7 @@ def _list_roots(ctx: Context, channel: ClientChannel) -> tuple[Path, ...]:
 
 
 def _ask_by_answer(params: types.CallToolRequestParams) -> Callable[[str], bool]:
-    """Takes the client's answers so far out of this call, and unwinds it for a new question."""
+    """Uses the client's answers in this call, and unwinds it for a new question."""
     # The SDK's boundary has sealed and unsealed the state: nobody else can have written it.
     state = json.loads(params.request_state or "{}")
     answers: dict[str, bool] = state.get("answers", {})

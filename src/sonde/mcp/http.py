@@ -100,7 +100,7 @@ class McpOverHttp:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives a body that was read already, then what comes after it."""
+    """A `receive` that replays a body that was already read, then continues."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

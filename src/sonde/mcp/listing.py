@@ -26,7 +26,7 @@ OUTPUT_SCHEMA = {"type": "object"}
 """Of every tool. Several clients check errors against it too and show their model a mismatch
 instead of the error, so it requires no key; docs/tools.md has the full shapes."""
 MAX_CALLERS = 10_000
-"""Buckets kept; the caller seen least recently is forgotten first, and starts with a full one."""
+"""How many buckets are kept; the least recently used is dropped, and starts full next time."""
 _SECONDS = {"s": 1, "m": 60, "h": 3_600}
 _EVERY = "*"
 
@@ -65,10 +65,8 @@ class Buckets:
 
 
 class ToolLimits:
-    """How often a user may call each tool: `name=COUNT/UNIT`, `*` for each one not named.
-
-    A whole unit's count may come in a burst; after that, calls pass at the steady rate.
-    """
+    """How often a user may call each tool: `name=COUNT/UNIT`, `*` for each one not named. A whole
+    unit's count may come in a burst; after that, calls pass at the steady rate."""
 
     def __init__(
         self,
@@ -125,7 +123,7 @@ class Listing:
     tool_limits: tuple[str, ...] = ()
     """Rate limits of tools, as in the settings."""
     offered: tuple[str, ...] = ()
-    """Tools that are listed, whatever the toolsets, because a setting allows what they do."""
+    """Tools listed regardless of the toolsets, because a setting enables them."""
 
     @cached_property
     def limits(self) -> ToolLimits:

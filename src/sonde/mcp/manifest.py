@@ -1,4 +1,4 @@
-"""The listing under default settings, stored in `manifest.json` so that no tool need be imported.
+"""The listing under default settings, stored in `manifest.json` so that no tool is imported for it.
 
 `scripts/reference.py` writes the file from the declared tools and routes; the build fails if it
 is out of date.

@@ -1,4 +1,4 @@
-"""Our tools on another MCP server, next to its own."""
+"""Adds our tools to another MCP server."""
 
 from __future__ import annotations
 

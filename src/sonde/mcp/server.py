@@ -60,12 +60,12 @@ NOT_FOUND_BEFORE_2026 = -32002
 BEGIN_S = 1.0
 """Background work starts this long after the server, when the opening requests are answered."""
 RETRY_S = 5.0
-"""How often the app is opened again when that failed."""
+"""How often opening the app is retried."""
 LEAVE_S = 0.5
 """How long threads may take to end before the process exits without them."""
 _log = logging.getLogger("sonde.mcp")
 _TOKEN = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*)?|[][{}]', re.DOTALL)
-"""A bracket, or a string, which is a key if a colon follows."""
+"""A bracket, or a string, which is a key if followed by a colon."""
 _OF_RESPONSES = (b'"result"', b'"error"')
 _ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?![\d.eE])')
 
@@ -73,10 +73,8 @@ _ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?![\d.eE])')
 def begin_soon(
     begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event
 ) -> threading.Thread:
-    """Start background work once the opening requests of a client are answered.
-
-    If the app cannot be opened, as while a shared index is away, it is tried again.
-    """
+    """Start background work once the opening requests of a client are answered. If the app cannot
+    be opened, as while a shared index is away, it is tried again."""
 
     def run() -> None:
         wait_s = BEGIN_S
@@ -245,7 +243,7 @@ class ResourceReader:
 
 
 def read_message(line: bytes) -> types.JSONRPCMessage | list[types.JSONRPCError]:
-    """The message; or, if it is none, an error for each request in it, so that none waits."""
+    """The message; if it is invalid, an error for each request in it, so that none waits."""
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError as error:
@@ -262,7 +260,7 @@ def read_message(line: bytes) -> types.JSONRPCMessage | list[types.JSONRPCError]
 
 
 def _find_ids(line: bytes, level: int) -> Iterator[int | str]:
-    """The ids of the objects at this depth, read without parsing the rest; not of responses."""
+    """The ids of requests at this depth, read without parsing the rest."""
     depth, keys, found = 0, set[bytes](), list[int | str]()
     for token in _TOKEN.finditer(line):
         mark = token[0]

@@ -1,4 +1,4 @@
-"""Token budgets: how large an answer is, and the one way to cut a page to a size."""
+"""Token budgets: measuring answers, and cutting a page to size."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 CHARS_PER_TOKEN = 4
-"""Of English text and code, for the tokenizers in use."""
+"""Characters per token in English text and code, for common tokenizers."""
 ENVELOPE_TOKENS = 100
-"""Set aside for the answer's own fields and a cursor while rows are added."""
+"""Tokens reserved for the answer's own fields and a cursor."""
 _ROW_CHARS = 160
-"""Room for a row's path, lines and score."""
+"""Tokens reserved for a row's path, lines and score."""
 SHORTEST_SNIPPET = 20
-"""Characters that a lone row keeps, however small the budget."""
+"""The least text of a single row, in characters, however small the budget."""
 _LEAST_SHARE, _LARGEST_SHARE = 200, 2_500
-"""Characters of each row before the page is cut: rather fewer rows than shorter ones, and no
-snippet that is as long as a file."""
+"""Characters per row before the page is cut: fewer rows are better than shorter ones, and no
+snippet should be as long as a file."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -31,8 +31,7 @@ def count_tokens(value: Any) -> int:
 
 
 def snippet_limit(texts: Sequence[str], max_tokens: int) -> int:
-    """Characters of text that each row may have so that all fit; what short ones leave is shared
-    by the others."""
+    """Characters per row so that all rows fit; long rows share what short ones leave."""
     room = (max_tokens - ENVELOPE_TOKENS) * CHARS_PER_TOKEN - _ROW_CHARS * len(texts)
     limit = _LARGEST_SHARE
     sizes = sorted(len(text) + text.count("\n") + text.count('"') for text in texts)

@@ -34,7 +34,7 @@ _RANKING = "ranking"
 
 
 class BrokenSealError(ValueError):
-    """A token that was not made for this purpose by this installation; says what is wrong."""
+    """A token not made for this purpose by this installation; the message says what is wrong."""
 
 
 def seal(
@@ -78,7 +78,7 @@ def _from_text(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Which result set, and from where on."""
+    """A position in a result set."""
 
     session_id: str
     offset: int
@@ -88,20 +88,20 @@ class Cursor:
 
 
 def hash_parameters(parameters: Mapping[str, Any]) -> str:
-    """Names a set of search parameters."""
+    """A hash that identifies a set of search parameters."""
     text = json.dumps(parameters, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def encode_cursor(cursor: Cursor, key: bytes) -> str:
-    """The text handed to a client."""
+    """The cursor as the text given to a client."""
     stamp = {"timestamp": int(time.time() * 1000), "version": _VERSION}
     body = {name: value for name, value in asdict(cursor).items() if value is not None}
     return seal(body | stamp, _RANKING, key)
 
 
 def decode_cursor(text: str, key: bytes) -> Cursor:
-    """The cursor, or `BadCursor` saying what is wrong with it."""
+    """Decode a cursor; raises `BadCursor` with what is wrong."""
     body = _unseal_cursor(text, _RANKING, key, _SIGNATURE_BYTES)
     if body.get("version") != _VERSION:
         raise BadCursor("the cursor comes from another version of this server")
@@ -135,7 +135,7 @@ MOST_SETS = 100
 MOST_BYTES = 64_000_000
 """Memory of all kept rankings together; the least recently used make room."""
 HIT_BYTES = 1_500
-"""What a hit takes beside its text, measured: its place, its reasons and its file."""
+"""Measured size of a hit besides its text: place, reasons and file."""
 _MOST_EVICTED = 1_000  # rankings remembered as evicted, so that their cursors say why
 
 
@@ -156,7 +156,7 @@ class ResultSet:
     """`Hit`s, or what else a family of tools ranks; each has a `text`."""
     last_used: float
     facts: Any
-    """What every page says of the whole ranking; its tool knows the type."""
+    """Facts about the whole ranking that every page repeats; the tool knows the type."""
     size: int
     """Bytes of memory, which `MOST_BYTES` limits."""
     recipe: Mapping[str, Any] | None = None
@@ -205,7 +205,7 @@ class ResultSets:
         facts: Any = None,
         recipe: Mapping[str, Any] | None = None,
     ) -> ResultSet:
-        """Freeze a ranking; it is kept from the first cursor into it, so one page takes no room."""
+        """Freeze a ranking. It is kept once a cursor points into it, so one page costs nothing."""
         size = sum(sys.getsizeof(hit.text) + HIT_BYTES for hit in hits)
         held = (dict(parameters), tuple(hits), self._clock(), facts, size, recipe)
         return ResultSet(uuid.uuid4().hex, *held)
@@ -252,7 +252,7 @@ class ResultSets:
         threading.Thread(target=sweep, name="sonde-sweep", daemon=True).start()
 
     def close(self) -> None:
-        """Stop sweeping and let go of everything."""
+        """Stop sweeping and drop every ranking."""
         self._closed.set()
         with self._lock:
             self._sets.clear()

@@ -57,8 +57,8 @@ class Rules:
     """Admits files that look like secrets, and vendored folders (`vendor/`)."""
     respect_gitignore: bool = True
     protect_only: bool = False
-    """Leaves out secrets and `.git` alone, for a person who searches what an index leaves out;
-    without `respect_gitignore`, no ignore file counts."""
+    """Leave out only secrets and `.git`, for searches of what an index leaves out; without
+        `respect_gitignore`, ignore files do not count either."""
     max_file_bytes: int = 1024 * 1024
     max_depth: int = 20
     """The most folders between the root and a file."""
@@ -99,10 +99,8 @@ class Gate:
     def find_denial(
         self, name: str, *, folder: bool, path: str = "", secrets_only: bool = False
     ) -> str | None:
-        """The row of the deny list that matches a name ("*.pem (secrets)").
-
-        `path` is where it is in the project, for what `allow` names.
-        """
+        """The row of the deny list that matches a name ("*.pem (secrets)"). `path` is where it is
+        in the project, for what `allow` names."""
         spellings = [name]
         if not (name.isascii() and name.isprintable()) or name[-1:] in (" ", "."):
             # Windows drops trailing dots and spaces when it opens a file.

@@ -39,9 +39,9 @@ from sonde.types import FileContent, FileText, Skipped
 
 _PART_BYTES = 1 << 20  # large enough for the disk, small enough for memory
 _OVERLAP_BYTES = 1 << 14
-"""Longer than any known secret, so that none is missed where two parts meet."""
+"""Overlap of parts: longer than any known secret, so that none is missed between two."""
 _LOOK_BYTES = 1 << 23
-"""What is looked through before anything is shown: 30 ms; the rest when it is read."""
+"""Bytes scanned for secrets before anything is shown (30 ms); the rest is scanned when read."""
 SNIFFED_BYTES = 8192
 """A NUL among this many first bytes means that a file is binary, as in git."""
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
@@ -87,7 +87,7 @@ def encode_text(data: bytes) -> bytes | None:
 
 
 _SPECIAL_NAMES = frozenset(("", ".", ".."))
-"""Names that need `split_inside`; a path without them is just its names."""
+"""Names that need `split_inside`; any other path can be split at its slashes."""
 
 
 class FileReader(OpenPath):
@@ -209,7 +209,7 @@ class FileReader(OpenPath):
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """An open file; close it after use. What is read of it is looked through first."""
+    """An open file whose parts are scanned for secrets before they are returned."""
 
     descriptor: int
     size: int
@@ -219,10 +219,8 @@ class ShownFile:
     """The first byte that was not looked through when it was opened."""
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
-        """Its bytes from `start` to before `end`; raises `FileNotAdmitted` at a secret.
-
-        Each part is looked through with what is around it, so the work is bounded by what is read.
-        """
+        """Its bytes from `start` to before `end`; raises `FileNotAdmitted` at a secret. Each part
+        is looked through with what is around it, so the work is bounded by what is read."""
         while start < end:
             stop = min(start + _PART_BYTES, end)
             first = start

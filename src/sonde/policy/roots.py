@@ -1,4 +1,4 @@
-"""A project's root and the way down from it: paths that stay inside, folders held open.
+"""A project's root and safe access below it: paths that stay inside, folders held open.
 
 A folder that is held open cannot be swapped for a link while it is used. Where the system offers
 it, every step is relative to the descriptor of the folder above and follows no link; elsewhere
@@ -39,7 +39,7 @@ _MAX_MTIME_NS = (1 << 63) - 1  # the largest integer of a database
 _CLOSED: dict[str, set[Path]] = {}
 """Name in one letter case -> real paths of that name which no verb opens."""
 _LAID_OPEN: set[Path] = set()
-"""Real paths inside of those which may be opened nevertheless."""
+"""Real paths inside those that may be opened anyway."""
 _KNOWN_OPEN: dict[Path, tuple[int, int]] = {}
 """Folders that are not closed off, as of when they were these: to resolve a path takes a while."""
 
@@ -54,7 +54,7 @@ def close_off(path: Path) -> None:
 
 @contextmanager
 def lay_open(folder: Path) -> Iterator[None]:
-    """Let a folder inside of what is closed off be read, such as one of files that a user sent."""
+    """Allow reading a folder inside a closed-off one, such as a user's upload."""
     real = folder.resolve()
     _LAID_OPEN.add(real)
     try:
@@ -109,8 +109,7 @@ def show_path(path: str) -> str:
 
 
 def split_inside(root: Path, path: str) -> tuple[str, ...]:
-    """The names from the root down to `path`, composed; raises `OutsideRoots`. Does not access the
-    disk."""
+    """The names from the root down to `path`, composed. Raises `OutsideRoots`. Does no I/O."""
     if "\0" in path:
         raise OutsideRoots("the path contains a NUL character", path=path.replace("\0", "\\0"))
     try:
@@ -129,10 +128,8 @@ def split_inside(root: Path, path: str) -> tuple[str, ...]:
 
 
 def resolve_inside(root: Path, path: str) -> Path:
-    """The absolute path of `path`, which may not exist, below the root; never through a link.
-
-    A path that does not exist as spelled is tried once more cleaned (see `clean_path`).
-    """
+    """The absolute path of `path`, which may not exist, below the root; never through a link. A
+    path that does not exist as spelled is tried once more cleaned (see `clean_path`)."""
     base = root.resolve()
     names = split_inside(root, path)
     if not os.path.lexists(base.joinpath(*names)):
@@ -169,10 +166,8 @@ class Folder:
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(place))
 
     def enter(self, name: str, *, same_system: bool = False) -> Folder:
-        """The folder of that name in this one; raises `OSError` if it is a link.
-
-        `same_system` also refuses a mount: a folder of another file system.
-        """
+        """The folder of that name in this one; raises `OSError` if it is a link. `same_system` also
+        refuses a mount: a folder of another file system."""
         self._refuse_closed_name(name)
         try:
             inner = Folder(self._at(name), above=self._descriptor)

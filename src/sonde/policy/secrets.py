@@ -47,10 +47,10 @@ _EXAMPLE_PART = re.compile(
     "(?i)(?:secret|token|test|fake|your|here|foo|bar|insert|change|abc|key|my|api"
     rf"|(.)\1{{3,}}|{'|'.join(sorted(_RUNS))})"
 )
-"""Words and runs that occur in random text now and then; they count by how much they are of it."""
+"""Words and runs that random text may contain; they count by their share of the value."""
 _MOST_EXAMPLE = 0.4  # of a value
 _HASH = re.compile(r"(?i)(?:pbkdf2|bcrypt|argon2|scrypt|sha-?[0-9]|md5|\$2[aby])")
-"""What hashes of passwords begin with."""
+"""Prefixes of password hashes."""
 _PUBLIC_NAME = re.compile(rb"(?i)(?:public|csrf|xsrf|hash|digest)[\w.-]*$")
 _PUBLIC_PLACE = re.compile(rb"(?i)docsearch|indexName|appId: ?'")
 """The search key of Algolia is made to be published."""

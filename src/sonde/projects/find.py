@@ -111,7 +111,9 @@ def _named_folder(workspace: Workspace, project: str) -> Path:
         return folder.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise errors.InvalidRequest(
-            f"project {project!r}: {error}", user_message=f"There is no folder '{project}'."
+            f"project {project!r}: {error}",
+            user_message=f"There is no folder '{project}'.",
+            next_action="Check the spelling, or name a folder that exists.",
         ) from error
 
 

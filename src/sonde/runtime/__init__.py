@@ -1,1 +1,1 @@
-"""What long work stands on: callers, jobs, child processes, locks, memory."""
+"""The basis of long-running work: callers, jobs, child processes, locks, memory."""

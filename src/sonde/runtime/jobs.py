@@ -23,12 +23,12 @@ from sonde.runtime.work import Work
 from sonde.types import Progress
 
 HANDLE_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
-"""No letter that reads like another: handles are read aloud and typed."""
+"""Letters that cannot be confused, because people read handles aloud and type them."""
 HANDLE_LENGTH = 12  # sixty random bits
 
 
 def mint_handle(length: int = HANDLE_LENGTH) -> str:
-    """A new handle; one that stands in every line of a listing may be shorter."""
+    """A new handle; handles that appear in every line of a listing may be shorter."""
     return "".join(secrets.choice(HANDLE_LETTERS) for _ in range(length))
 
 
@@ -36,7 +36,7 @@ Status = Literal["running", "done", "failed", "cancelled", "interrupted"]
 _POLL_S = 0.1  # a waiting person does not notice it
 _LOWEST_PRIORITY = 19  # of nice(2)
 RECORD_AFTER_S = 0.5
-"""Work that takes longer is recorded; shorter work would write more records than work."""
+"""Work that takes longer is recorded; for shorter work the record would cost more than the work."""
 _SAVE_INTERVAL_S = 1.0  # often enough for somebody who watches from another process
 _STOP_TIMEOUT_S = 10.0  # then the caller goes on; the work stops at its next step
 _CLOSE_TIMEOUT_S = 5.0  # shorter: the process ends, and its threads with it
@@ -173,7 +173,7 @@ class Job:
             self._finished.set()
 
     def cancel(self) -> None:
-        """Request the work to stop; it does at its next step."""
+        """Request that the work stop at its next step."""
         self.called_off = True
         self._work.cancel()
 
@@ -277,10 +277,8 @@ class Jobs:
         subject: str = "",
         lasting: bool = False,
     ) -> Job:
-        """Start the work, or return the running job of this key.
-
-        `gently` runs it at the lowest priority; `lasting` records it from the start.
-        """
+        """Start the work, or return the running job of this key. `gently` runs it at the lowest
+        priority; `lasting` records it from the start."""
         with self._lock:
             running = self._jobs.get(key)
             if running and running.status == "running" and not running.called_off:

@@ -29,10 +29,8 @@ def project_log(folder: Path) -> logging.Logger:
 
 
 def open_logs(home: Path | None, level: str) -> None:
-    """Log to stderr from this level on, and from `info` on to the files of this storage.
-
-    Of libraries only warnings are logged: below that they write requests with their keys.
-    """
+    """Log to stderr from this level on, and from `info` on to the files of this storage. Libraries
+    log only warnings: below that they log requests with their keys."""
     debug = level.lower() == "debug"
     root, ours = logging.getLogger(), logging.getLogger("sonde")
     lines, form = logging.StreamHandler(sys.stderr), "%(levelname)s %(name)s: %(message)s"
@@ -50,7 +48,7 @@ def open_logs(home: Path | None, level: str) -> None:
 
 
 class LogLine(logging.Formatter):
-    """One line, and unless `debug` an exception without its text."""
+    """Formats a record as one line; exceptions appear without their text unless `debug`."""
 
     converter = staticmethod(time.gmtime)
 
@@ -77,7 +75,7 @@ class LogFiles(logging.Handler):
         self._home, self._most_bytes = home, most_bytes
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Append the record; nothing stops because a log cannot be written."""
+        """Append the record; a log that cannot be written stops nothing."""
         index = self._home / "indexes" / record.name.removeprefix(_PROJECT)
         of_index = record.name.startswith(_PROJECT) and index.is_dir()
         path = (index if of_index else self._home) / "logs" / LOG_FILE

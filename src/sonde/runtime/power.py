@@ -1,4 +1,4 @@
-"""Whether this machine has power and time to spare for work that nobody waits for."""
+"""Whether the machine has power and time to spare for background work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def find_pause(
 
 
 def _is_discharging(supplies: Path) -> bool:
-    """Whether a battery of the machine itself gives the power; unknown counts as no."""
+    """Whether the machine runs on its own battery; unknown counts as no."""
     if (on_battery := read_battery()) is not None:
         return on_battery
     try:

@@ -1,4 +1,4 @@
-"""Who may read what sonde stores: its user alone. Folders are 0700 and files 0600, by any umask.
+"""Privacy of what sonde stores: folders are 0700 and files 0600, whatever the umask.
 
 Our own processes set their umask. A program that imports sonde keeps its own: there, folders are
 made private, and files become so with the end of the app, as what an older version left open does.
@@ -17,24 +17,24 @@ OWN_NAMES = frozenset(
     "indexes files knowledge daemon embedding models logs backups config.json key users.json "
     "users.lock open.html uploads".split()
 )
-"""What sonde keeps in its storage folder; other things in it are not sonde's."""
+"""The files that sonde keeps in its storage folder; others in it are not sonde's."""
 _LOOK_DEPTH = 4  # folders, down to the files of an index; deeper where something above was open
 
 
 def hide_files() -> None:
-    """Hide what this process and its children make from other users."""
+    """Hide what this process and its children create from other users."""
     os.umask(0o777 & ~_FOLDER_MODE)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone."""
+    """Create a folder and its missing parents, readable only by this user."""
     if not path.parent.is_dir() and path != path.parent:
         make_folder(path.parent)
     path.mkdir(_FOLDER_MODE, exist_ok=True)
 
 
 def mend_storage(home: Path) -> None:
-    """Close what others could read in the storage folder."""
+    """Remove other users' access to anything in the storage folder."""
     with suppress(OSError):
         names = {path.name for path in home.iterdir()}
         if all(name in OWN_NAMES or name.startswith(".key-") for name in names):

@@ -32,11 +32,11 @@ from sonde.runtime.system import (
 )
 
 _PIPE_BYTES = 1 << 20
-"""Capacity of a pipe where the system lets us choose; a smaller one makes both sides wake often."""
+"""Capacity of a pipe, where it can be set; with a smaller one both sides wake up often."""
 _POLL_MS = 100  # how late a cancellation may be noticed
 _LENGTH = struct.Struct("<Q")
 _OWN_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
-"""The product of one row is not worth the memory of a second thread."""
+"""Number of BLAS threads: for products of single rows a second one is not worth its memory."""
 _PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
 _REQUIRED_FILES = 64  # a walk of 20 folders, eight databases with their logs, pipes of children
 _SERVED_FILES = 4_096  # a server has a connection for each client, too
@@ -49,10 +49,8 @@ log = logging.getLogger(__name__)
 
 
 def retry_in_halves(items: Sequence[T], do: Callable[[Sequence[T]], None]) -> None:
-    """Do it to all items at once or, while memory runs out, to half of them at a time.
-
-    Repeating it for some items must be harmless. Raises `OutOfMemory` if one item is too much.
-    """
+    """Process all items at once or, while memory runs out, half of them at a time. Repeating it for
+    some items must be harmless. Raises `OutOfMemory` if one item is too much."""
     try:
         do(items)
         return
@@ -69,10 +67,8 @@ def retry_in_halves(items: Sequence[T], do: Callable[[Sequence[T]], None]) -> No
 
 
 def require_memory(size: int) -> None:
-    """Raise `MemoryError` if the limit of the address space leaves less room than this.
-
-    Native code that runs out of memory ends the process, so check before calling it.
-    """
+    """Raise `MemoryError` if the limit of the address space leaves less room than this. Native code
+    that runs out of memory ends the process, so check before calling it."""
     limit = read_address_limit()
     used = read_memory()[0] if limit is not None else 0  # seldom: it is asked before every file
     if limit is not None and used and limit - used < size:
@@ -97,7 +93,7 @@ def trim_heap() -> None:
 
 
 def share_heap() -> None:
-    """Make all threads share one heap: one each costs 64 MB of addresses and keeps freed memory."""
+    """Make all threads share one heap: each costs 64 MB of addresses and keeps freed memory."""
     call_library("mallopt", _M_ARENA_MAX, 1)
 
 
@@ -109,7 +105,7 @@ def collect_rarely() -> None:
 
 
 def name_process() -> str:
-    """A name for this process that a later one with the same number does not share."""
+    """A name for this process that a later process with the same ID does not share."""
     return f"{os.getpid()}:{read_birth(os.getpid())}"
 
 
@@ -126,7 +122,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process number."""
+        """Its process ID."""
         return self._process.pid
 
     def ask(self, value: object, check: Callable[[], None] | None = None) -> Any:
@@ -155,7 +151,7 @@ class Child:
         self._process.kill()
 
     def end(self) -> None:
-        """Kill it, and release its pipes and its process number."""
+        """Kill it, and release its pipes and process ID."""
         end_process(self._process)
 
 
@@ -174,7 +170,7 @@ def start_module(module: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process of `start_module`, and release its pipes and its process number."""
+    """Kill a process of `start_module`, and release its pipes and process ID."""
     process.kill()
     for pipe in (process.stdin, process.stdout):
         if pipe:

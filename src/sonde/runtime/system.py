@@ -1,4 +1,4 @@
-"""What differs between operating systems, in one place: locks, limits, priorities, `/proc`.
+"""Everything that differs between operating systems: locks, limits, priorities, `/proc`.
 
 Where a system cannot do something, the function says so by its result: nothing else asks which
 system this is before it calls one of these. `docs/platforms.md` has the table.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 _LOWEST_PRIORITY = 19  # of nice(2)
 PROC = Path("/proc")
-"""Linux: what the kernel says of processes, mounts and limits; missing elsewhere."""
+"""Linux: the kernel's data on processes, mounts and limits; missing elsewhere."""
 OUT_OF_TIME = getattr(signal, "SIGPROF", 0)
 """The signal that ends a process at the end of its `limit_time`; 0 on Windows."""
 
@@ -114,7 +114,7 @@ def call_library(name: str, *values: int) -> None:
 
 
 def read_memory(process: int | None = None) -> tuple[int, int]:
-    """The bytes of address space and of memory that a process has; zeros where nobody says."""
+    """A process's address space and resident memory in bytes; zeros where unknown."""
     try:
         text = (PROC / str(process or "self") / "statm").read_text()
         mapped, resident = (int(pages) * os.sysconf("SC_PAGESIZE") for pages in text.split()[:2])

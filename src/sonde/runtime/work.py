@@ -1,7 +1,7 @@
-"""Running work as it sees its caller, and the locks that keep others from the same work.
+"""Running work and its caller, and the locks that prevent the same work elsewhere.
 
-A lock is a file's: one writer and one watcher per index across threads and processes. It dies with
-the process that holds it.
+A lock is a locked file: one writer and one watcher per index across threads and processes. It is
+released when the process that holds it dies.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Work:
 
 
 class WriterLock:
-    """The right to write one index folder, or another right that its file name stands for."""
+    """The right to write one index folder, or another right named by its lock file."""
 
     def __init__(
         self, folder: Path, name: str = "writer.lock", *, lock: Callable[[int], bool] = try_lock
@@ -89,7 +89,7 @@ class WriterLock:
             self._thread.release()
 
     def is_in_place(self) -> bool:
-        """Whether the lock that is held still excludes others: a deleted file does not."""
+        """Whether the held lock still excludes others; with its file deleted it does not."""
         return self._descriptor >= 0 and self._is_in_place(self._descriptor)
 
     def _try(self) -> bool:

@@ -33,7 +33,7 @@ _MEANING = {
 
 
 def parse_cortex_config(text: str) -> dict[str, str]:
-    """The settings that a `.cortex/config.yml` holds, by our names, as text."""
+    """The settings in a `.cortex/config.yml`, by our names, as text."""
     found: dict[str, str] = {}
     section = ""
     for line in text.splitlines():
@@ -50,7 +50,7 @@ def parse_cortex_config(text: str) -> dict[str, str]:
 
 
 LOOPBACK = re.compile(r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/\S*)?")
-"""Addresses on this machine."""
+"""Host names of this machine."""
 
 
 def read_key(variable: str, address: str) -> str:
@@ -133,8 +133,7 @@ def apply_project_config(settings: Settings, path: Path | None) -> Settings:
 
 
 def apply_cortex_config(settings: Settings, path: Path, text: str) -> Settings:
-    """The same settings with the text of the project's `.cortex/config.yml` at this path, which
-    yields to config.json."""
+    """The settings with the project's `.cortex/config.yml`, which yields to config.json."""
     warnings: list[str] = []
     entries = parse_cortex_config(text)
     endpoint = entries.get("embedding_endpoint", "")
@@ -192,10 +191,8 @@ def _apply(
     as_text: bool = False,
     unedited: bool = False,
 ) -> Settings:
-    """Apply the valid values of one source to every setting whose own source is one of `over`.
-
-    In an `unedited` file, a default was not chosen by the user.
-    """
+    """Apply the valid values of one source to every setting whose own source is one of `over`. In
+    an `unedited` file, a default was not chosen by the user."""
     values: dict[str, Any] = {}
     sources = dict(settings.sources)
     for name, label, raw in given:
@@ -280,8 +277,7 @@ _UNEDITED_NOTE = (
 
 
 def render_config(hardcoded_excludes: Sequence[str]) -> str:
-    """The text of a commented config.json: the defaults, whatever is set for this run, and the
-    hardcoded excludes."""
+    """A commented config.json: the defaults, whatever this run sets, and hardcoded excludes."""
     groups: list[list[tuple[str, Any]]] = [
         [
             ("_comment", "Search MCP Configuration - Edit to customize indexing behavior"),

@@ -21,7 +21,7 @@ TOOLSETS = ("code", "index", "files", "knowledge", "research", "all")
 
 
 class RejectedError(ValueError):
-    """A value that does not fit its setting."""
+    """A value that is not valid for its setting."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where a text may be cut: at paragraphs, sentences and words, never inside a visible character.
+"""Cutting text at paragraphs, sentences and words, never inside a visible character.
 
 The rules are those of Unicode (UAX 29), which `apsw` brings along. It is imported only for texts
 that need them: plain Latin text does not.

@@ -1,4 +1,4 @@
-"""Which legacy encoding a text is in that is not UTF-8, by evidence in its bytes.
+"""Detection of legacy encodings, by evidence in the bytes.
 
 Japanese is known by its kana, Chinese by its most common characters (level 1 of GB 2312), Korean by
 its syllables, Russian by words of Cyrillic letters only; anything else is Western.
@@ -57,5 +57,5 @@ def _decode(data: bytes, name: str) -> str:
 
 
 def decode_legacy(data: bytes) -> str:
-    """A text that is not UTF-8; every byte counts as a character where nothing fits."""
+    """Decode text that is not UTF-8; if no encoding fits, each byte is one character."""
     return _decode(data, guess_encoding(data)) or data.decode("latin-1")

@@ -47,6 +47,16 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else ending}{gap and ' '}{rest}"
 
 
+_PICTURE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])")
+_LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
+
+
+def format_heading(title: str) -> str:
+    """A heading as it reads: without pictures, the targets of links, and marks of code."""
+    text = _LINK.sub(r"\1", _PICTURE.sub("", title)).replace("`\\", "").replace("`", "")
+    return " ".join(text.split())
+
+
 _DAY_MS = 86_400_000  # 24 hours
 _COMPACT = re.compile(r"\d{8}(T?\d{6})?Z?$")
 

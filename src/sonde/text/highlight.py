@@ -1,4 +1,4 @@
-"""Where the words of a query are in a text: what terminals and pages highlight."""
+"""The positions of a query's words in a text, for highlighting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which language a question is in, by its script and its commonest words; pure."""
+"""Detection of a question's language by script and common words; pure."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Language:
 
 
 UNKNOWN = Language("text", "data")
-"""Any other text: searched as code, cut by lines."""
+"""Any other text: searched as code, split by lines."""
 
 _GRAMMARS = {
     "bash": "sh bash zsh ksh bats ebuild .bashrc .bash_profile .bash_aliases .bash_logout "

@@ -1,4 +1,4 @@
-"""Source code as tokens of a few kinds, for pages and terminals to colour.
+"""Syntax highlighting: source code as tokens of a few kinds, for pages and terminals.
 
 One regular expression per family of languages, no parser: it reads fragments as well as files,
 costs nothing to import, and takes a few milliseconds for a page of results.
@@ -15,10 +15,10 @@ TokenKind = Literal[
     "", "comment", "string", "number", "keyword", "constant", "type", "function", "definition",
     "attribute", "key", "tag", "heading", "added", "removed",
 ]  # fmt: skip
-"""What a piece of code is; empty for names and punctuation."""
+"""The kind of a token; empty for names and punctuation."""
 
 MAX_HIGHLIGHTED_CHARS = 1_000_000
-"""Longer texts stay plain: generated files, which nobody reads for their colours."""
+"""Longer texts stay plain: they are generated files."""
 _MAX_LINE_CHARS = 5_000
 """A text with a longer line stays plain: minified code, and strings that never end."""
 
@@ -289,7 +289,7 @@ def _read_pieces(text: str, language: str, family: str) -> Iterator[tuple[TokenK
 def _judge_word(
     word: str, before: str, after: str, keywords: frozenset[str], *, folds: bool
 ) -> TokenKind:
-    """What a name is, by its spelling and its neighbours."""
+    """The kind of a name, by its spelling and its neighbours."""
     if word in _CONSTANTS:
         return "constant"
     if (word.lower() if folds else word) in keywords:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 REMEMBERED = 40
-"""Characters. Longer words are mostly data and occur once, so caching them only costs memory."""
+"""In characters. Longer words are mostly data that occurs once, so caching them wastes memory."""
 _CACHED_WORDS = 50_000  # distinct words of a large project; a full cache is emptied
 _LONGEST_TERM = 64
-"""Characters. Longer terms are cut: a hash or a key is still found by its beginning."""
+"""In characters. Longer terms are cut: a hash or a key is still found by its beginning."""
 
 # Marks that Python does not count as letters but that do not end a word: accents, vowel signs,
 # joiners.
@@ -74,10 +74,8 @@ def strip_punctuation(text: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """A name without case, accents and separators (`Foo.barBaz` -> `foobarbaz`).
-
-    Indexes store names in this form, so changing it needs a new index format.
-    """
+    """A name without case, accents and separators (`Foo.barBaz` -> `foobarbaz`). Indexes store
+    names in this form, so changing it needs a new index format."""
     if name.isascii():
         return strip_punctuation(name)
     decomposed = unicodedata.normalize("NFKD", name.casefold())
@@ -220,7 +218,7 @@ def _strip_accents(text: str, *, keep: str = "", drop: str = "") -> str:
 
 
 def _split_runs(text: str) -> Iterator[str]:
-    """Runs of unspaced scripts and what stands between them, in order."""
+    """Runs of unspaced scripts and the text between them, in order."""
     position = 0
     for run in _UNSPACED.finditer(text):
         if run.start() > position:

@@ -1,4 +1,4 @@
-"""The table of verbs. MCP, the REST API, the command line and the reference page follow from it.
+"""The table of verbs, from which MCP, the REST API, the command line and the reference derive.
 
 Every module of verbs declares its own `TOOLS` and `ROUTES`. They are imported and joined when
 either is first read, so importing `sonde.tools.schema` loads no verb.

@@ -33,7 +33,7 @@ from sonde.types import Hit, HitRow, Json, Kind
 MAX_COMPLETED_PATHS = 101
 """A client shows at most 100 completions; one more means that there are more."""
 _SHORTEST_CHUNK = 200
-"""Characters of text that a chunk keeps, however small the budget."""
+"""The least text of a chunk, in characters, however small the budget."""
 
 Mode = Literal["auto", "hybrid", "semantic", "lexical", "related", "history"]
 ProjectsParam = Annotated[
@@ -172,8 +172,7 @@ def grep(
     work: Work,
     **filters: Any,
 ) -> GrepAnswer:
-    """Matching lines of a project's files as they are now; needs no index. `filters` are those
-    of `LineScan`."""
+    """Matching lines of a project's current files; needs no index. Filters are `LineScan`'s."""
     found, scan = find_project(app.workspace, project), LineScan(pattern, **filters)
     stream = scan_project(found, scan, work, before=before, after=after, max_count=max_count)
     matches = [line for _, line in islice(stream, limit + 1)]
@@ -256,7 +255,7 @@ def read_file_text(
     *,
     work: Work,
 ) -> Content:
-    """A file of the project as it is now, under the policy of searches."""
+    """The current file of the project, under the same policy as searches."""
     return Content(read_current_text(app.workspace, project, path, lines))
 
 

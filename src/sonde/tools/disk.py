@@ -306,7 +306,7 @@ TOOLS: tuple[Tool, ...] = (
         read_only=False,
     ),
 )
-"""Those that come before `job_progress`."""
+"""Tools listed before `job_progress`."""
 NODE_TOOLS = (
     _declare(
         inspect, "Inspect a node", "Show all metadata of one file or folder, and links to more."

@@ -89,7 +89,7 @@ def fetch(
     *,
     work: Work,
 ) -> dict[str, Any]:
-    """What a result points at."""
+    """The entry or file that a result points to."""
     session = app.knowledge.open_session(work.caller, session_id)
     found = fetch_anything(app, id, source, retrieval, work, session)
     answer = know.show_content(found, work.caller)

@@ -121,7 +121,7 @@ def _fold(name: str) -> str:
 
 
 def _read_text(argument: Argument, values: Sequence[str]) -> Any:
-    """Text as the declared kind; text that does not fit is left for `bind` to refuse."""
+    """Text converted to the declared kind; `bind` rejects text that does not convert."""
     if argument.kind == "array":
         return [_read_one(argument.items, value) for value in values]
     if len(values) > 1:

@@ -18,24 +18,24 @@ but no caller needs to know them, and every listed word costs context."""
 
 @dataclass(frozen=True)
 class Param:
-    """What a signature declares of an argument beyond its type: `Annotated[int, Param(...)]`."""
+    """Declares more about an argument than its type: `Annotated[int, Param(...)]`."""
 
     description: str
     minimum: float | None = None
     maximum: float | None = None
     min_length: int | None = None
-    """Of a string in characters, of an array in items."""
+    """For strings in characters, for arrays in items."""
     max_length: int | None = None
     choices: tuple[str, ...] | None = None
     """For sets that a `Literal` cannot name."""
     example: Any = None
     """Shown in the reference; no part of the schema."""
     terse: bool = False
-    """The schema gives only the type: the name says enough, and a wrong value is refused anyway."""
+    """List only the type in the schema: the name says enough, and bad values are rejected."""
     listed: bool = True
     """Whether the schema names it; it is accepted either way."""
     default: Any = None
-    """What the schema shows where the verb's own default, None, only says that none was given."""
+    """The default shown in the schema, where the verb's own default of None means "not given"."""
     clamp: bool = False
     """A number out of bounds becomes the nearest bound."""
     numbers: bool = False

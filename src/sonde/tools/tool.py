@@ -1,4 +1,4 @@
-"""What a tool is: a typed function from which everything else is derived.
+"""Tools: typed functions from which everything else is derived.
 
 A verb is a plain function `verb(app, <arguments>, *, work) -> TypedDict`. Its arguments are
 `Annotated[type, Param(...)]`; `app` and `work` are supplied by the calling surface and are not
@@ -25,7 +25,7 @@ Toolset = Literal["code", "index", "files", "knowledge", "research"]
 TOOLSETS: tuple[Toolset, ...] = typing.get_args(Toolset)
 
 _SEPARATORS: Mapping[Toolset, str] = {"files": "-", "knowledge": "."}
-"""Between the words of a tool's name in the specification of its toolset (`job-progress`)."""
+"""The separator in a toolset's documented tool names (`job-progress`)."""
 
 SUPPLIED = ("app", "work")
 """Parameters of a verb that the surface fills in, not the client."""

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 MIN_TOKEN_CHARS = 16
-"""Keeps out tokens that could be guessed."""
+"""The minimum length of a token, so that it cannot be guessed."""
 
 
 def load_tokens(token: str | None, path: Path | None) -> list[tuple[str, str]]:
-    """User and token: the one given, and those of a file, `TOKEN` or `USER TOKEN` on each line."""
+    """Users and tokens: the one given, and those in a file of `TOKEN` or `USER TOKEN` lines."""
     pairs = [(LOCAL, token)] if token else []
     if path is not None:
         try:
@@ -62,13 +62,13 @@ def _refuse(problem: str) -> InvalidRequest:
 
 
 CODE_TTL_S = 600
-"""How long the link that signs a browser in is valid: a coffee, not a day."""
+"""How long a login link is valid."""
 SESSION_AGE_S = 30 * 24 * 3600
-"""A month: long enough not to annoy, short enough that a lost browser forgets."""
+"""How long a session lasts: a month, so that a lost browser is signed out eventually."""
 MAX_BROWSERS = 1_000
 """Sessions kept; the least recently used are signed out first."""
 _SIGN_IN = "sign in"
-"""The purpose of the codes."""
+"""The purpose that login codes are sealed with."""
 
 
 def make_login_code(signing_key: bytes, clock: Callable[[], float] = time.time) -> str:
@@ -78,7 +78,7 @@ def make_login_code(signing_key: bytes, clock: Callable[[], float] = time.time) 
 
 
 class BrowserSessions:
-    """The browsers that signed in, in memory: what a cookie holds is worth nothing elsewhere."""
+    """Sessions of signed-in browsers, in memory; a cookie holds only a session name."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -87,7 +87,7 @@ class BrowserSessions:
         self._used: dict[str, float] = {}
 
     def open(self, token: str) -> str:
-        """The name of a new session, which stands for a token as long as that is valid."""
+        """Open a session for a token, valid as long as the token. Returns its name."""
         name = secrets.token_urlsafe(32)
         with self._lock:
             self._tokens[name] = (token, self._clock() + SESSION_AGE_S)
@@ -96,7 +96,7 @@ class BrowserSessions:
         return name
 
     def find_token(self, name: str) -> str:
-        """The token that a session stands for; empty if there is none."""
+        """The token of a session; empty if there is none."""
         if name.startswith(SESSION_PREFIX):
             return name  # it is one itself, valid on several servers
         with self._lock:
@@ -113,7 +113,7 @@ class BrowserSessions:
             self._tokens.pop(name, None)
 
     def redeem(self, code: str, tokens: Keyring) -> str:
-        """The name of a session that a code opens; empty if it was used or is not valid."""
+        """Open a session with a login code. Returns its name; empty if the code is not valid."""
         if not tokens.signing_key:
             return ""
         try:
@@ -138,7 +138,7 @@ _MIN_SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Who signs tokens, and the claims they must carry."""
+    """The issuer of signed tokens, and the claims it must set."""
 
     keys: Path
     """A key set (JWKS), so that keys can be rotated one at a time by `kid`."""
@@ -147,8 +147,8 @@ class Issuer:
 
 
 class Keyring:
-    """Looks a token up in all sources: those given, of which only digests are kept, keys of users,
-    signed tokens, a provider. A changed file takes effect at once."""
+    """Identifies the user of a token: given tokens (kept as digests), keys of users, signed tokens,
+    tokens of a provider. A changed file takes effect at once."""
 
     def __init__(
         self,
@@ -159,9 +159,9 @@ class Keyring:
         provider: Provider | None = None,
     ) -> None:
         self.provider = provider
-        """By which people sign in, besides keys."""
+        """The OpenID Connect provider that people may sign in with."""
         self.signing_key = signing_key
-        """Of the installation, whose own key is then valid too; None where others can connect."""
+        """The installation's signing key; None if others can connect, so its key is not valid."""
         self._given = {_digest(token): user for user, token in tokens}
         self._users = users
         self._issuer = issuer
@@ -185,7 +185,7 @@ class Keyring:
         return user
 
     def identify(self, token: str) -> Person | None:
-        """The user of a token of any source, with the groups that the provider says."""
+        """The user of a token from any source, with the groups that the provider reports."""
         user = self.find_user(token)
         found = Person(user) if user is not None else None
         if found is None and self.provider:

@@ -1,4 +1,4 @@
-"""The set-up of agents: what would change in their configuration, and writing it once seen."""
+"""The page that sets up agents: it shows the change to each configuration, then writes it."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def add_setup(machine: Machine, launch: Launch, backups: Path) -> Pages:
 
 
 def _require_person(work: Work) -> None:
-    """Only the person whose machine this is may see or change the configuration of its agents."""
+    """Only the owner of this machine may see or change the configuration of its agents."""
     if work.caller.user != LOCAL or not work.caller.is_person:
         raise PermissionDenied(
             "not a signed-in browser of the operator",
-            user_message="Agents are set up by the person whose machine this is.",
+            user_message="Only the owner of this machine can set up agents.",
             next_action="Sign in with the link that sonde serve prints, or run sonde setup there.",
         )
 
@@ -85,12 +85,12 @@ def _digest(step: Step) -> str:
 
 def _show(found: Sequence[Step], done: str) -> Content:
     head = tag("div", tag("h1", "Set up agents"),
-               tag("p", "Each change is shown before it is made, and the file as it was is kept. ",
+               tag("p", "You see each change before it is made, and the previous file is kept. ",
                    tag("code", "sonde setup --remove"), " takes it back.", class_="faint"),
                class_="head")  # fmt: skip
     nothing = show_note(
         "No agent was found on this machine",
-        tag("p", "Any client of MCP can start ", tag("code", "sonde mcp"), "."),
+        tag("p", "Any MCP client can start ", tag("code", "sonde mcp"), "."),
     )
     shown = [_show_agent(step, done == step.agent) for step in found]
     return frame("Set up agents", "", head, shown or nothing, kind="setup")

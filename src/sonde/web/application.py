@@ -43,21 +43,21 @@ from sonde.web.rest import RouteEndpoint, StreamRoute, describe_routes
 TRIM_INTERVAL_S = 5.0
 """How often an idle server returns freed memory to the system."""
 GRACE_S = 4.0
-"""How long verbs may run on after shutdown was requested, before they are cancelled."""
+"""How long calls may keep running after a shutdown request before they are cancelled."""
 STOP_S = 5.0
-"""How long cancelled verbs may take to stop."""
+"""How long cancelled calls may take to stop."""
 RESPONSE_GRACE_S = 5
 """How long uvicorn waits for open responses; longer than `GRACE_S`, so that cancelled calls are
 answered instead of cut off."""
 MAX_HEAD_BYTES = 256 * 1024
-"""Of a request's line and headers: fits a path and a cursor with every character quoted."""
+"""The limit of a request's line and headers: room for a path and a cursor, all quoted."""
 
 _REFUSAL = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What pages, downloads and streams are built from."""
+    """The parts that pages, downloads and streams are built from."""
 
     app: LazyApp
     calls: Calls
@@ -177,8 +177,7 @@ def find_mirrors_state(app: LazyApp) -> MirrorsState | None:
 
 
 async def _cancel_after_grace(parts: Parts) -> None:
-    """On shutdown, cancel verbs that run longer than `GRACE_S`, so that their clients get an
-    error instead of a closed connection."""
+    """On shutdown, cancel slow verbs, so that clients get an error, not a closed connection."""
     await parts.ending.wait()
     await anyio.sleep(GRACE_S)
     await anyio.to_thread.run_sync(parts.calls.stop, 0)

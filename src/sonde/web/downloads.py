@@ -113,8 +113,8 @@ def _open_download(parts: Parts, request: Request) -> Response:
 
 
 def _take_parts(parts: Iterator[bytes]) -> Iterable[bytes]:
-    """The parts, the first of which is read at once: a secret in it is a refusal. One that comes
-    later cuts the answer short, which its length tells."""
+    """The parts of a download. The first is read at once, so that a secret in it is refused; a
+    secret in a later part cuts the response short, which its length reveals."""
     return chain((next(parts, b""),), parts)
 
 

@@ -32,9 +32,9 @@ from sonde.web.oidc import Person
 from sonde.web.pages.html import is_person, refuse_request
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""Limit of a request's body and of a WebSocket message; far more than any call needs."""
+"""The limit of a request body and of a WebSocket message; far more than any call needs."""
 UPLOADS = ("/knowledge/files", "/api/knowledge/files")
-"""Where files are sent to: the body is larger there, and is not held in memory."""
+"""Addresses of uploads, whose bodies may be larger and are not held in memory."""
 MAX_UPLOAD_BYTES = 257 << 20  # 256 MiB, the largest file that is imported, and what is around it
 BODY_TIMEOUT_S = 30.0
 """Time for a body to arrive; bounds what a client that sends slowly can hold open."""
@@ -43,12 +43,12 @@ WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST = 0.5, 10
 LOGIN = "/login"
 LOGOUT = "/logout"
 PROVIDER_PATHS = (f"{LOGIN}/provider", f"{LOGIN}/back")
-"""Where a browser leaves for the provider that signs people in, and comes back."""
+"""Where a browser leaves for the OpenID Connect provider, and where it returns."""
 OPEN_PATHS = frozenset({
     "/healthz", "/readyz", LOGIN, *PROVIDER_PATHS,
     "/static/tokens.css", "/static/page.css", "/static/icon.svg",
 })  # fmt: skip
-"""Served without a token: they hold no data of any user."""
+"""Addresses served without a token, because they contain no user data."""
 
 _ANONYMOUS = "anonymous"
 _HEADERS = {
@@ -68,7 +68,7 @@ class Access:
     host: str = "127.0.0.1"
     port: int = 0
     tokens: Keyring | None = None
-    """Who is let in; None lets everyone in, for an application that has a guard of its own."""
+    """Identifies users; None admits everyone, for an application with a guard of its own."""
     browsers: BrowserSessions = field(default_factory=BrowserSessions)
     public_url: str = ""
     """The server's address as clients see it, if a proxy is in front."""
@@ -82,7 +82,7 @@ class Access:
 
 
 class Guard:
-    """Refuses requests that must not pass, and identifies the caller of the rest."""
+    """Rejects forbidden requests and identifies the caller of all others."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Guard:
                 raise errors.ForeignOrigin("Sec-Fetch-Site names another site")
 
     def _find_user(self, scope: Scope, headers: Headers, host: str) -> tuple[Person, bool]:
-        """The user of a request, and whether a browser that signed in has sent it."""
+        """The user of a request, and whether it came from a signed-in browser."""
         tokens = self._access.tokens
         if tokens is None:
             return Person(LOCAL), False
@@ -251,8 +251,7 @@ def _read_token(headers: Headers) -> str:
 
 
 def name_cookie(host: str) -> str:
-    """The cookie of the server at a Host: one for each port, since browsers do not tell ports
-    apart."""
+    """The server's cookie: one for each port, since browsers do not tell ports apart."""
     port = host.rpartition(":")[2]
     return f"sonde_{port}" if port.isdecimal() else "sonde"
 

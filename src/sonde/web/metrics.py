@@ -1,4 +1,4 @@
-"""What the server did: metrics in the text format of Prometheus, and the audit log."""
+"""Metrics in Prometheus' text format, and the audit log."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Metrics:
         self.time("tool_call", seconds, tool=tool)
 
     def render(self, state: Mapping[str, float] | None = None) -> str:
-        """All metrics, and numbers of the moment, in Prometheus' text format."""
+        """All metrics and current gauges, in Prometheus' text format."""
         with self._lock:
             now = {(name, ()): value for name, value in (state or {}).items()}
             rows = sorted([*self._counts.items(), *now.items()], key=_order)
@@ -130,7 +130,7 @@ _LEFT_OUT = frozenset({"confirm", "cursor", "text", "token"})  # of no use here,
 
 
 class AuditLog:
-    """Appends to a file; one that was renamed meanwhile (logrotate) is opened again."""
+    """A log of calls, appended to a file that is reopened after a rename (logrotate)."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._guard = path, threading.Lock()
@@ -151,7 +151,7 @@ class AuditLog:
         return descriptor
 
     async def record(self, run: Callable[[], Awaitable[Any]], caller: Caller, what: Call) -> Any:
-        """Run a call, and write who made it and what came of it."""
+        """Run a call, and log who made it and its outcome."""
         began, outcome = time.perf_counter(), "ok"
         try:
             return await run()
@@ -162,7 +162,7 @@ class AuditLog:
             self._write(caller, what, outcome, time.perf_counter() - began)
 
     def _write(self, caller: Caller, what: Call, outcome: str, seconds: float) -> None:
-        """Write one call; a disk that is full is logged and costs no answer."""
+        """Log one call. A full disk is reported and does not fail the call."""
         call, arguments = what
         texts = {
             name: value if isinstance(value, str) else json.dumps(value, default=str)

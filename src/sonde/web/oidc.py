@@ -43,17 +43,17 @@ log = logging.getLogger(__name__)
 
 
 class Person(NamedTuple):
-    """Who somebody is, as the provider says."""
+    """A person as the provider identifies them."""
 
     user: str
     groups: tuple[str, ...] = ()
     since: int = 0
-    """When that was said, in epoch seconds; 0 if it does not matter."""
+    """When the provider said so, in epoch seconds; 0 if it does not matter."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_args: Any, **_options: Any) -> None:
-        """Follow none: a secret would go along."""
+        """Follow no redirects, which would leak a secret."""
 
 
 class Provider:
@@ -82,7 +82,7 @@ class Provider:
             )
 
     def begin(self, back: str, way: str) -> tuple[str, str]:
-        """Where a browser signs in, and the cookie that it comes back with."""
+        """The address to sign in at, and the cookie to return with."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         digest = hashlib.sha256(verifier.encode()).digest()
         asked = {
@@ -97,7 +97,7 @@ class Provider:
         return f"{address}{joint}{urlencode(asked)}", seal(step, _STEP, self._key)
 
     def finish(self, given: Mapping[str, str], cookie: str, back: str) -> tuple[str, str]:
-        """The session of a browser that came back, and where it wanted to go."""
+        """The session of a returning browser, and the page it asked for."""
         try:
             expires, state, nonce, verifier, way = unseal(cookie, _STEP, self._key)
         except BrokenSealError as error:
@@ -117,7 +117,7 @@ class Provider:
         return SESSION_PREFIX + seal(session, _SESSION, self._key), str(way)
 
     def read_session(self, cookie: str) -> Person | None:
-        """Whom a session stands for; None if it is not valid."""
+        """The person of a session; None if it is not valid."""
         try:
             text = cookie.removeprefix(SESSION_PREFIX)
             expires, began, user, groups = unseal(text, _SESSION, self._key)
@@ -126,7 +126,7 @@ class Provider:
         return Person(user, tuple(groups), began) if self._clock() < expires else None
 
     def read_token(self, token: str, nonce: str | None = None) -> Person | None:
-        """Whom a token of the provider for this client stands for; None if it is not valid."""
+        """The person of a provider's token for this client; None if it is not valid."""
         import jwt
 
         wanted = self._settings
@@ -164,7 +164,7 @@ class Provider:
         return Person(user, tuple(kept), int(claims["iat"]))
 
     def _find_key(self, kid: str | None) -> PyJWK:
-        """The key of this name, or the only one; tokens of strangers cost few requests."""
+        """The key of this name, or the only one; forged tokens cause few requests."""
         keys, now = self._discover()[1], time.monotonic()
         found = [key for key in keys.get_signing_keys() if kid in (None, key.key_id)]
         if not found and now - self._asked_at > _RETRY_S:
@@ -174,7 +174,7 @@ class Provider:
         return key
 
     def _discover(self) -> tuple[Json, PyJWKClient]:
-        """The provider's addresses, and its keys; those known stay while it is away."""
+        """The provider's addresses and keys, cached while it is unreachable."""
         from jwt import PyJWKClient
 
         with self._guard:
@@ -199,13 +199,13 @@ class Provider:
             return about, keys
 
     def _check(self, address: str) -> str:
-        """An address that the provider names: as safe as its own."""
+        """Check that an address named by the provider is as safe as its own."""
         if urlsplit(address).scheme not in ("https", urlsplit(self._settings.issuer).scheme):
             raise _refuse(f"{address[:80]} is no https address")
         return address
 
     def _ask(self, address: str, form: Mapping[str, str] | None = None) -> Json:
-        """A JSON document of the provider; a form is sent with the client's secret."""
+        """Fetch a JSON document from the provider; a form is sent with the client's secret."""
         headers = {"accept": "application/json"}
         request = urllib.request.Request(self._check(address), headers=headers)  # noqa: S310
         if form is not None:
@@ -226,7 +226,7 @@ class Provider:
 def _refuse(problem: str) -> TokenRequired:
     return TokenRequired(
         problem,
-        user_message="Signing in did not work: {problem}.",
-        next_action="Try again; if it stays so, ask the operator of this server.",
+        user_message="Signing in failed: {problem}.",
+        next_action="Try again. If it keeps failing, ask the operator of this server.",
         problem=problem,
     )

@@ -34,7 +34,7 @@ from sonde.version import __version__
 
 EVENTS = "text/event-stream"
 OF_EVERY_REQUEST = ("config", SESSION_NAME)
-"""Arguments of any address: preferences, which the guard reads, and the name of a session."""
+"""Arguments that every address takes: preferences, read by the guard, and a session name."""
 _log = logging.getLogger("sonde.web")
 
 
@@ -215,7 +215,7 @@ class DescribedRoute(HttpRoute):
 
 
 class StreamRoute(DescribedRoute):
-    """Another answer at the address of a verb, for clients that accept a stream of events."""
+    """An event stream at the address of a verb, for clients that accept one."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether it answers this request."""

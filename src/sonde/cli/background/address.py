@@ -1,8 +1,8 @@
 """Which background process serves a caller, and where it listens.
 
-A process is known by the version, the sources, the interpreter and every setting of the
-environment: a caller that differs in one gets another process. Of the standard library,
-only what every start of Python loads is imported here.
+A process is identified by version, sources, interpreter and every setting in the environment; a
+caller that differs in one gets another process. Imports only those standard modules that Python
+loads at start-up anyway.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FOLDER = "daemon"
-"""Where the sockets lie in the storage folder."""
+"""The folder of the sockets, in the storage folder."""
 _MAX_SOCKET_BYTES = 100  # the system takes 104 to 108
 _PREFIXES = ("SONDE_", "CORTEX_")
 _OF_ONE_CALL = ("SONDE_DAEMON", "SONDE_ASSUME_YES", "SONDE_TOOLSETS")
@@ -31,13 +31,13 @@ _NAMES = (
 )  # fmt: skip
 """Other variables that change an answer."""
 _PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-"""What the process is started with besides; the first caller decides."""
+"""Other variables the process is started with; the first caller decides."""
 _SHOWN = ("TERM", "NO_COLOR", "COLUMNS", "PAGER", "LESS", "VISUAL", "EDITOR", "PATH")
-"""What decides only how an answer is shown."""
+"""Variables that affect only how an answer is shown."""
 
 
 class Address:
-    """Where the process of one caller listens, and by what it is known."""
+    """Where a caller's process listens, and what identifies it."""
 
     def __init__(self, home: str, environ: Mapping[str, str], config: str, stamp: object) -> None:
         self.home = home
@@ -63,10 +63,8 @@ class Address:
 
 
 def find_address(environ: Mapping[str, str], *, wanted: bool) -> Address | None:
-    """The address of this caller's process; None if it is to do without.
-
-    `SONDE_DAEMON` decides, then `daemon` in the user's config.json, then whether it is `wanted`.
-    """
+    """The address of this caller's process; None if it should not use one. `SONDE_DAEMON` decides,
+    then `daemon` in the user's config.json, then whether it is `wanted`."""
     if os.name == "nt":
         return None
     home, user = environ.get("SONDE_HOME", "").strip(), environ.get("HOME", "")
@@ -89,7 +87,7 @@ def find_address(environ: Mapping[str, str], *, wanted: bool) -> Address | None:
 
 
 def _find_value(config: str, key: str) -> str:
-    """The text that config.json has for a key; the settings read it again with care."""
+    """A string from config.json, read leniently; the settings validate it later."""
     if f'"{key}"' not in config:
         return ""
     try:

@@ -44,7 +44,7 @@ class Channel:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message; None at the end, however it came."""
+        """The next message; None when the connection ends for any reason."""
         try:
             data = self.stream.readline()
             found = json.loads(data) if data.endswith(b"\n") else None
@@ -54,7 +54,7 @@ class Channel:
 
 
 def call(address: Address, argv: Sequence[str]) -> Channel | None:
-    """A connection to the process, which has taken the call; None if there is none."""
+    """A connection to a process that accepted the call; None if there is none."""
     try:
         for stream in (0, 1, 2):
             os.fstat(stream)  # one that is closed cannot be handed over
@@ -102,7 +102,7 @@ def _connect(address: Address) -> tuple[socket.socket | None, float]:
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Whether the other end is a process of this user, as far as the system tells."""
+    """Whether the other end is a process of this user, if the system can tell."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True  # the folder is this user's alone
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)  # three integers
@@ -110,7 +110,7 @@ def is_same_user(connection: socket.socket) -> bool:
 
 
 def _start(address: Address) -> bool:
-    """Start the process under its lock; false if another front does, or an old one still ends.
+    """Start the process under its lock; false if another caller does, or an old one is ending.
 
     The process inherits the lock, held until it listens no more, and the listening socket, so that
     callers can connect from here on. Where the lock is free, nobody listens: a socket is stale.
@@ -140,7 +140,7 @@ def _start(address: Address) -> bool:
 
 
 def _is_at(path: str, file: int) -> bool:
-    """Whether an open file is the one at a path: a process takes its lock along when it ends."""
+    """Whether an open file is still the one at a path: an ending process removes its lock file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file))  # noqa: PTH116
     except FileNotFoundError:
@@ -163,7 +163,7 @@ def _launch(address: Address, *files: int) -> None:
 
 
 def run_command(address: Address, argv: Sequence[str]) -> int | None:
-    """Let the process run a command on the streams of this one. Returns its exit code; None if
+    """Run a command in the background process, on our streams. Returns its exit code; None if
     there is no process, or the command needs a terminal of its own."""
     interrupted, channel = False, None
     while True:

@@ -1,8 +1,8 @@
 """The background process: runs commands and serves agents, each on its own connection.
 
-It ends when nobody is connected for a while, when its socket is gone, and when its sources change;
-then it stops listening at once, so that the next caller starts a new one, and serves the
-connections it has to their end.
+It ends after a while without connections, when its socket is gone, or when its sources change. It
+then stops listening at once, so that the next caller starts a new process, and finishes serving
+its open connections.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """What callers share, and who is connected."""
+    """State shared by all callers, and the list of connections."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         address = find_address({**environ, "SONDE_DAEMON": "on"}, wanted=True)
@@ -55,9 +55,9 @@ class Background:
         self.facts = json.loads(json.dumps(address.facts))
         self.home = address.home
         self.leaving = self.ending = False
-        """Whether it takes no more calls, and whether it also gives up those it has."""
+        """Whether it accepts no more calls, and whether it also drops running ones."""
         self.kinds: dict[int, str] = {}
-        """What each connection is for."""
+        """The purpose of each connection."""
         self._began, self._last_call = time.time(), time.monotonic()
         self._guard = threading.Lock()
         self._apps: dict[object, App] = {}
@@ -98,14 +98,14 @@ class Background:
         )
 
     def enter(self, connection: object, kind: str) -> None:
-        """Note a caller."""
+        """Register a caller."""
         with self._guard:
             self.kinds[id(connection)] = kind
             self._had_agents |= kind == "mcp"
 
     def leave(self, connection: object) -> None:
-        """Forget a caller. After the last one, agents' background work ends, as if their own
-        servers had ended: who waited for that may delete any folder now."""
+        """Unregister a caller. After the last one, agents' background work ends, as it would with
+        a server of their own, so that folders can be deleted safely."""
         with self._guard:
             self.kinds.pop(id(connection), None)
             if self._had_agents and not self.kinds:
@@ -145,7 +145,7 @@ class Connection:
         """Closed at one end when the caller is gone, to wake a thread that waits for its input."""
 
     def serve(self) -> None:
-        """Take the call and answer it; errors end this connection only."""
+        """Serve one call; errors end only this connection."""
         try:
             if hello := self._read_hello():
                 self._background.enter(self, hello["kind"])
@@ -163,7 +163,7 @@ class Connection:
                     each.close()
 
     def _read_hello(self) -> dict[str, Any] | None:
-        """The first message; None if it is answered, or not for us."""
+        """The first message; None if it has been answered already, or is not for us."""
         background = self._background
         self._socket.settimeout(_HELLO_S)
         data = self._channel.stream.readline(_MAX_HELLO_BYTES)
@@ -220,7 +220,7 @@ class Connection:
             self._channel.send({"alone": True})
 
     def _run_command(self, args: Arguments, hello: dict[str, Any]) -> None:
-        """Run a command on the caller's streams; the caller may interrupt it, or go away."""
+        """Run a command on the caller's streams; the caller may interrupt it or disconnect."""
         from sonde.cli.run import make_session
         from sonde.cli.terminal import Console
 
@@ -278,7 +278,7 @@ class Connection:
                 self._channel.send(answer)
 
     def _hang_up(self) -> None:
-        """Let go of the caller's streams; what is still written to them is lost."""
+        """Close the caller's streams; later output is discarded."""
         self._ringer.close()
         nothing = os.open(os.devnull, os.O_RDWR)
         for file in self._files:
@@ -319,7 +319,7 @@ def _open_output(file: int, encoding: str, *, by_line: bool = False) -> TextIO:
 
 
 def _listen(background: Background, listener: socket.socket, path: str, idle_s: float) -> None:
-    """Take calls until it is time to leave: idle, asked to, or the socket is not at its place."""
+    """Accept calls until idle, asked to stop, or the socket has been replaced."""
     known, next_rest = os.stat(path), time.monotonic() + _REST_S  # noqa: PTH116
     with contextlib.suppress(FileNotFoundError):
         while not background.leaving and not background.is_idle(idle_s):

@@ -1,8 +1,8 @@
 """An agent's stream over stdin and stdout, relayed to the background process.
 
-If that process dies, another is started: it gets the handshake again, and requests that change
-nothing. A call that was running may have had an effect: it is answered with an error that says to
-repeat it, never sent twice.
+If that process dies, another is started and gets the handshake and all read-only requests again. A
+call that was running may have had an effect, so it is never sent twice: the client gets an error
+that says to repeat it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOST = (
 
 
 def relay(address: Address, argv: Sequence[str]) -> int | None:
-    """Serve the client until it leaves; None if there is no process, and nothing was read."""
+    """Serve the client until it disconnects; None if there is no process and nothing was read."""
     channel = call(address, argv)
     return None if channel is None else _Relay(address, argv, channel).run()
 
@@ -49,11 +49,11 @@ class _Relay:
         self._address, self._argv, self._socket = address, argv, channel.socket
         self._lock = threading.Lock()
         self._open: dict[Any, tuple[bytes, bool]] = {}
-        """Requests of the client that wait for an answer: whether a process may act on them."""
+        """Requests waiting for an answer, and whether each may be sent again."""
         self._greetings: list[bytes] = []
-        """What a new process has to know before anything else."""
+        """Messages that a new process must receive first."""
         self._greeted: Any = None
-        """The id of a handshake whose answer the client has already."""
+        """The id of a handshake that the client already has an answer to."""
         self._restarts, self._ended = 0, False
 
     def run(self) -> int:
@@ -135,7 +135,7 @@ class _Relay:
         _write(data + b"\n")
 
     def _restart(self) -> bool:
-        """Start a new process and repeat to it what it must know; false if that fails."""
+        """Start a new process and replay the handshake; false if that fails."""
         channel = call(self._address, self._argv)
         if channel is None:
             return False

@@ -34,7 +34,7 @@ def run_daemon(session: Session) -> int:
 def describe_background(session: Session) -> str:
     """One line on the processes that serve quick commands and agents."""
     if find_address(session.environ, wanted=True) is None:
-        return "off; every command and agent has a process of its own"
+        return "off; every command and agent runs in its own process"
     found = map(_describe, _list_processes(session))
     return "; ".join(found) or "not running; it starts with the next quick command"
 
@@ -55,14 +55,14 @@ def stop_processes(session: Session) -> list[Json]:
 
 def _describe(process: Json) -> str:
     if "version" not in process:
-        return f"process {process['pid']} does not answer; `sonde daemon stop` ends it"
+        return f"process {process['pid']} does not answer; stop it with `sonde daemon stop`"
     agents, memory = count_of(process["agents"], "agent"), format_bytes(process["memory"])
-    since = format_moment(process["began"], time.time())
-    return f"process {process['pid']} of sonde {process['version']}: {agents}, {memory}, {since}"
+    started = f"started {format_moment(process['began'], time.time())}"
+    return f"process {process['pid']} of sonde {process['version']}: {agents}, {memory}, {started}"
 
 
 def _list_processes(session: Session) -> Iterator[Json]:
-    """What each process of this storage folder says of itself; of a stuck one, its number."""
+    """The state that each background process reports; only the process ID if one is stuck."""
     address = find_address({**session.environ, "SONDE_DAEMON": "on"}, wanted=True)
     for path in sorted(Path(address.folder).glob("*.sock")) if address else ():
         with suppress(OSError, ValueError):
@@ -85,7 +85,7 @@ def _ask(path: Path, kind: str) -> Json | None:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether no process holds the lock beside a socket."""
+    """Whether no process holds the lock next to a socket."""
     with suppress(FileNotFoundError), path.with_suffix(".lock").open("rb+") as file:
         return try_lock(file.fileno())
     return True

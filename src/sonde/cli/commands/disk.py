@@ -51,7 +51,7 @@ def run_tree(session: Session) -> int:
         raise NodeMissing(
             f"{root} is no folder",
             user_message="There is no {what} '{path}'.",
-            next_action="Name a folder that is there; without one, this one is scanned.",
+            next_action="Check the spelling. Without a folder, the current one is scanned.",
             what="folder",
             path=str(root),
         )
@@ -94,7 +94,7 @@ def _print_matches(session: Session, index: DiskIndex) -> int:
         session.print_json(show_matches(found, Caller()))
         return FOUND if count else NOTHING
     session.print_lines(_draw_node(session, node, found.paths[node.id]) for node in found.nodes)
-    more = f"; {count - shown:,} more are not shown" if count > shown else ""
+    more = f"; {count - shown:,} more not shown" if count > shown else ""
     session.note(f"{count:,} found, {format_bytes(found.totals.size)}{more}")
     return FOUND if count else NOTHING
 
@@ -229,7 +229,7 @@ def run_jobs(session: Session) -> int:
     if session.args.stop:
         record = find_job(app.workspace, session.args.stop)
         stopped = app.workspace.jobs.stop(record.id)
-        session.note("it will stop within a second" if stopped else "it was not running")
+        session.note("stopping, within a second" if stopped else "the job was not running")
         return FOUND if stopped else NOTHING
     recent = app.workspace.jobs.recent(session.args.limit or _JOB_ROWS)
     records = [record for record in recent if sees_job(app.workspace, record)]

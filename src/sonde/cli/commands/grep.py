@@ -1,4 +1,4 @@
-"""The command `grep`: lines that match, in rg's words and forms."""
+"""The command `grep`: matching lines, with rg's options and output formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP]\w|.)")
 
 
 def run_grep(session: Session) -> int:
-    """Print the lines that match; 0 found, 1 nothing, 2 an error, also if others were found."""
+    """Print matching lines. Exits with 0 if found, 1 if not, 2 on any error."""
     args = session.args
     patterns = _read_patterns(session)
     reads_stdin = args.paths == ["-"] or (
@@ -90,7 +90,7 @@ def _finish(
 
 
 def _note(session: Session, chosen: Selection) -> None:
-    """Say on stderr what was not searched that rg would have searched, and what is not there."""
+    """Report on stderr which files rg would have searched, and which arguments do not exist."""
     for error in chosen.errors:
         session.show_error(error)
     notes = []
@@ -98,7 +98,7 @@ def _note(session: Session, chosen: Selection) -> None:
         counts = (f"{count:,} {what}" for what, count in chosen.left_out.most_common())
         notes.append(f"not searched: {', '.join(counts)}; -u searches them")
     if chosen.secrets:
-        notes.append(f"{count_of(chosen.secrets, 'file')} with secrets never read")
+        notes.append(f"{count_of(chosen.secrets, 'file')} with secrets not read")
     if notes:
         session.note(" · ".join(notes))
 
@@ -140,7 +140,7 @@ def _read(
 
 
 def _search_stdin(session: Session, printer: Printer, expression: Expression, form: Form) -> bool:
-    """Search what is piped in; lines are printed as they come where none depends on another."""
+    """Search standard input; lines are printed as they arrive unless the options need all of it."""
     depends = form.context or form.most or form.heading or expression.breaks
     by_line = form.mode == "lines" and not depends
     number, rest, any_found, total = 1, b"", False, 0
@@ -200,7 +200,7 @@ def _read_patterns(session: Session) -> tuple[str, ...]:
     if not patterns and not (args.files or args.file):
         raise InvalidRequest(
             "no pattern",
-            user_message="Which pattern? Say what to look for.",
+            user_message="There is no pattern to search for.",
             next_action="Run `sonde grep PATTERN [PATH ...]`, or give patterns with -e or -f.",
         )
     return tuple(patterns)

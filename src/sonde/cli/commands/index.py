@@ -31,7 +31,7 @@ _SKIP_REASONS = {
 
 
 def run_index(session: Session) -> int:
-    """Index the project; typing the command is consent for a detected one, unless very large."""
+    """Index the project. In a detected project that is consent, unless it is very large."""
     from sonde.projects.index import INDEX_QUESTION, embed_index
     from sonde.shared.seed import fetch_vectors
     from sonde.tools.index import create_index
@@ -136,7 +136,7 @@ _REPAIRS = {
     "strays": "belonging to nothing",
     "vectors": "damaged vectors",
 }
-"""Counts of `Findings`, in the words of the report."""
+"""Counts of `Findings`, as the report words them."""
 
 
 def run_check(session: Session) -> int:
@@ -176,7 +176,7 @@ def run_status(session: Session) -> int:
     stores = session.opened.stores().values() if deep else ()
     if deep and any(have < total for have, total in (s.coverage(deep.name) for s in stores)):
         note = (
-            f"{deep.name} orders answers a little better; a running server makes its vectors "
+            f"{deep.name} ranks answers a little better; a running server computes its vectors "
             "when idle, `sonde index --deep` now"
         )
     return session.print_answer(answer, render_facts(shown, session.out), note)
@@ -184,7 +184,7 @@ def run_status(session: Session) -> int:
 
 def _describe_following(state: Mapping[str, object]) -> str:
     if state.get("role") == "none":
-        return "by no server; every search looks for changes itself"
+        return "no server; every search checks for changes itself"
     how = "as they happen" if state.get("watching") == "events" else "now and then"
     return f"a server indexes changes {how} ({state.get('strategy')})"
 

@@ -53,7 +53,7 @@ def find_project_config(session: Session) -> Path | None:
 
 
 def list_settings(settings: Settings) -> Json:
-    """Every setting with its value and its source."""
+    """Every setting with its value and source."""
     return {
         name: {"value": _plain(settings, name), "source": settings.sources[name]}
         for name in ("home", *RULES)
@@ -63,7 +63,7 @@ def list_settings(settings: Settings) -> Json:
 def render_settings(
     settings: Settings, screen: Screen, *, chosen_only: bool = False
 ) -> Iterator[str]:
-    """One line per setting: its name in config.json, value, source; chosen ones stand out."""
+    """One line per setting: name in config.json, value, source; non-defaults in bold."""
     rows = [
         (
             RULES[name].key if name in RULES else "SONDE_HOME",
@@ -113,14 +113,14 @@ def _edit(session: Session, project: Path | None) -> int:
     editor = session.environ.get("VISUAL") or session.environ.get("EDITOR")
     if not editor or not session.console.is_interactive():
         session.print_lines([str(project)])
-        session.note("edit this file; the next command reads it")
+        session.note("edit this file; the next command uses it")
         return FOUND
     return subprocess.run([*shlex.split(editor), str(project)], check=False).returncode
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked; advice means that it has a problem."""
+    """The result of one check; it has advice if there is a problem."""
 
     name: str
     found: str
@@ -143,7 +143,7 @@ def run_doctor(session: Session) -> int:
 
 
 def check_everything(session: Session) -> Iterator[Check]:
-    """The checks, each on the ground of those before; the first error ends them."""
+    """The checks, each building on the ones before; the first error ends them."""
     yield from _check_programs()
     try:
         yield _check_home(session.settings.home)
@@ -206,7 +206,7 @@ def _check_models(session: Session) -> Iterator[Check]:
 
 def _check_project(session: Session) -> Check:
     if not session.is_inside_project():
-        return Check("project", "none here (no marker in this folder or above)")
+        return Check("project", "none here (no project marker in this folder or above)")
     root = session.opened.root
     marker = next((name for name in MARKERS if (root / name).exists()), None)
     how = "named" if session.args.project else f"found by {marker}" if marker else "indexed before"
@@ -220,7 +220,7 @@ def _check_index(session: Session) -> Iterator[Check]:
     try:
         status = get_index_status(session.app, project=session.project, work=Work())
     except IndexNotFound:
-        yield Check("index", "none yet; `sonde index` makes one")
+        yield Check("index", "none yet; create one with `sonde index`")
         return
     found = (
         f"{status['status']}, {status['totalFiles']:,} files, {status['totalChunks']:,} chunks, "
@@ -254,7 +254,7 @@ def _check_watches(session: Session) -> Iterator[Check]:
 
 
 def _check_agents(session: Session) -> Iterator[Check]:
-    """An agent that is not set up is no problem; one that starts a missing program is."""
+    """Agents that start a missing program are a problem; agents not set up are not."""
     from sonde.agents.configs import find_setups
     from sonde.agents.machine import Machine
 
@@ -264,16 +264,16 @@ def _check_agents(session: Session) -> Iterator[Check]:
     for agent in machine.find_agents():
         ours = [setup for setup in setups if setup.agent is agent]
         known = [setup for setup in ours if setup.command]
-        advice = f"Run `sonde setup {agent.name}` to put it right."
+        advice = f"Run `sonde setup {agent.name}` to fix it."
         if lost := next((setup for setup in known if not shutil.which(setup.command)), None):
-            found = f"{lost.path} starts {lost.command}, which is not there"
+            found = f"{lost.path} starts {lost.command}, which does not exist"
             advice += "" if lost.scope == "user" else " With --scope project."
             yield Check(agent.title, found, advice)
         elif known:
             yield Check(agent.title, "set up: " + ", ".join(str(setup.path) for setup in known))
         else:
             faults = [f"{setup.path}: {setup.problem}" for setup in ours if setup.problem]
-            unset = f"not set up; `sonde setup {agent.name}` does it"
+            unset = f"not set up; run `sonde setup {agent.name}`"
             yield Check(agent.title, "; ".join(faults) or unset)
 
 
@@ -299,7 +299,7 @@ def _render_checks(checks: list[Check], settings: Settings | None, screen: Scree
         return
     if chosen := list(render_settings(settings, screen, chosen_only=True)):
         yield ""
-        yield "Settings that are not at their default (`sonde config` lists all):"
+        yield "Settings that differ from their default (`sonde config` lists all):"
         yield from chosen
     if settings.warnings:
         yield ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
-from sonde.errors import Cancelled, InvalidRequest
+from sonde.errors import Cancelled, InvalidRequest, list_packages
 from sonde.runtime.work import Work
 from sonde.types import Json
 
@@ -39,7 +39,7 @@ def _import(session: Session) -> int:
         raise InvalidRequest(
             f"{place} does not exist",
             user_message=f"There is no file or folder '{place}'.",
-            next_action="Name what is to be brought in, relative to here or in full.",
+            next_action="Check the path of the file or folder to import.",
         )
     wanted, restore = session.args.source, session.args.restore
     with session.working() as work:
@@ -63,11 +63,11 @@ def _print_import(session: Session, report: ImportReport) -> None:
     kinds = ("added", "updated", "moved", "removed", "unchanged")
     counts = {name: getattr(report, name) for name in kinds}
     done = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    session.print_lines([f"{session.out.paint('good', '✓')} {done or 'nothing to bring in'}"])
+    session.print_lines([f"{session.out.paint('good', '✓')} {done or 'nothing to import'}"])
     for count, words in (
-        (report.deleted, "deleted here and left out; --restore brings them back"),
-        (report.copied, "changed here and in their files; what was here is kept beside them"),
-        (report.redacted, "left out of texts because they are secrets"),
+        (report.deleted, "deleted here and skipped; --restore restores them"),
+        (report.copied, "changed here and in their files; yours became separate entries"),
+        (report.redacted, "secrets left out of texts"),
     ):
         if count:
             session.note(f"{count:,} {words}")
@@ -82,7 +82,8 @@ def _print_import(session: Session, report: ImportReport) -> None:
 
         for reason, count in Counter(report.skipped).most_common():
             words = REASONS.get(reason) or ADMITTED.get(reason, reason)
-            session.note(f"{count:,} skipped: {words}")
+            packages = list_packages("documents") if reason == "missing_extra" else ""
+            session.note(f"{count:,} skipped: {words}{packages and f'; pip install {packages}'}")
         shown = report.examples if session.args.verbose else report.examples[:SHOWN_EXAMPLES]
         for each in shown:
             detail = f" ({each.detail})" if each.detail else ""
@@ -103,7 +104,7 @@ def _search(session: Session) -> int:
         session.app, " ".join(words), limit, sources=sources, max_tokens=20_000, work=work
     )
     found = answer["results"]
-    note = "" if found else "nothing was found; `sonde knowledge status` says what there is"
+    note = "" if found else "nothing found; `sonde knowledge status` counts what there is"
     lines = (line for row in found for line in _render_row(session, row))
     return session.print_answer(answer, lines, note, found=bool(found))
 

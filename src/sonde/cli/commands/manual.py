@@ -1,6 +1,6 @@
-"""What follows from the table of commands: help, the manual page, and completion for shells.
+"""Help, the manual page and shell completion, derived from the table of commands.
 
-The scripts of shells only hand the words over, so every shell completes every argument alike.
+The shell scripts only pass the words on, so every shell completes every argument the same way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run_version(_args: Arguments) -> int:
 
 
 def run_help(args: Arguments) -> int:
-    """Print the help of a command, that of all, or the manual page."""
+    """Print the help of one command, the overview, or the manual page."""
     known = {command.name: command for command in COMMANDS}
     if args.man:
         print("\n".join(render_man()))
@@ -51,20 +51,20 @@ def run_help(args: Arguments) -> int:
 def render_overview() -> Iterator[str]:
     """The help of `sonde` itself."""
     yield from ("usage: sonde COMMAND [options]", "", _ABOUT, "")
-    for title, chosen in (("to begin with", True), ("more commands", False)):
+    for title, chosen in (("first steps", True), ("more commands", False)):
         yield f"{title}:"
         for command in COMMANDS:
             if (command.name in _FIRST) is chosen:
                 yield from _render_row(command.name, command.about, 14)
         yield ""
-    yield "everywhere:"
+    yield "global options:"
     yield from _render_options(GLOBALS)
     yield from _render_row("  -V, --version", "print the version")
     yield ""
     text = (
-        "To begin: `sonde index` in a project, then `sonde search 'where is ...'`; for agents "
-        "`sonde setup`. `sonde` alone opens a picker on a terminal. `sonde help COMMAND` explains "
-        "a command. Exit: 0 found, 1 nothing, 2 error."
+        "Start with `sonde index` in a project, then `sonde search 'where is ...'`. Connect agents "
+        "with `sonde setup`. On a terminal, `sonde` without a command opens a picker. `sonde help "
+        "COMMAND` explains a command. Exit codes: 0 found, 1 nothing found, 2 error."
     )
     yield from textwrap.wrap(text, _COLUMNS)
 
@@ -80,7 +80,7 @@ def render_help(command: Command) -> Iterator[str]:
     if options := [option for option in command.options if option.flags]:
         yield from ("", "options:")
         yield from _render_options(options)
-    yield from ("", "everywhere:")
+    yield from ("", "global options:")
     yield from _render_options(GLOBALS)
     if command.example:
         yield from ("", f"example: {command.example}")
@@ -163,7 +163,7 @@ def run_completion(args: Arguments) -> int:
 
 
 def complete(words: Sequence[str], environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What the last word may become, each with a remark; the first word is the program."""
+    """Completions of the last word, each with a description; the first word is the program."""
     *typed, current = [word for word in words[1:] if word != "="] or [""]
     command, places, waiting = _read_typed(typed)
     options = (*(command.options if command else ()), *GLOBALS)
@@ -188,7 +188,7 @@ def complete(words: Sequence[str], environ: Mapping[str, str]) -> Iterator[tuple
 
 
 def _read_typed(typed: Sequence[str]) -> tuple[Command | None, int, Option | None]:
-    """The command, how many words it has, and the option that waits for its value."""
+    """The command, the number of its words, and the option that still needs a value."""
     command: Command | None = None
     places, waiting = 0, None
     for word in typed:

@@ -1,7 +1,7 @@
-"""`sonde` alone on a terminal: type, see hits with a preview, open one in the editor.
+"""The picker, `sonde` without a command: type, see results with a preview, open one in the editor.
 
-Plain escape codes: the first frame is drawn before anything that searches is imported. A thread
-searches; what was typed meanwhile replaces the question it works on.
+Uses plain escape codes, and draws the first frame before importing anything that searches. A thread
+searches; newer input replaces the query it is working on.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HELP = "↑↓ choose · Enter open · Tab kind · Ctrl-T project · Esc leave"
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One row of the list: a place, what is said about it, and its lines if they are known."""
+    """One row of the list: a place, its description, and its lines if known."""
 
     path: str
     line: int = 1
@@ -60,7 +60,7 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is looked for: the words, in which kind of thing, in which project."""
+    """A query: the words, the kind of result, the project."""
 
     words: str = ""
     kind: str = KINDS[0]
@@ -68,7 +68,7 @@ class Asked:
 
 
 def run_picker(session: Session) -> int:
-    """Show the picker until something is opened or the person leaves."""
+    """Show the picker until something is opened or the user leaves."""
     picker = Picker(session)
     with _screen() as size:
         chosen = picker.run(size)
@@ -79,7 +79,7 @@ def run_picker(session: Session) -> int:
 
 @contextmanager
 def _screen() -> Iterator[Callable[[], os.terminal_size]]:
-    """The other screen of the terminal, without echo; everything is as before afterwards."""
+    """The terminal's alternate screen without echo; restores the terminal afterwards."""
     import termios
     import tty
 
@@ -94,7 +94,7 @@ def _screen() -> Iterator[Callable[[], os.terminal_size]]:
 
 
 class Picker:
-    """What is typed, what was found, and what is chosen."""
+    """The state of the picker: input, results, selection."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -103,7 +103,7 @@ class Picker:
         self._at = 0
         self._note = _HELP
         self._back = KINDS[0]
-        """The kind to go back to from the list of projects."""
+        """The kind to return to from the list of projects."""
         self._searcher = Searcher(session)
 
     def run(self, size: Callable[[], os.terminal_size]) -> Pick | None:
@@ -248,7 +248,7 @@ def split_keys(data: bytes) -> Iterator[str]:
 
 
 class Searcher:
-    """Answers the latest question in a thread of its own."""
+    """Answers the latest query in a thread of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -267,7 +267,7 @@ class Searcher:
         self._thread.start()
 
     def ask(self, question: Asked) -> None:
-        """Answer this question next; the one in work is given up."""
+        """Answer this query next; the one in progress is cancelled."""
         with self._ready:
             self._question = question
             if self._work:
@@ -275,7 +275,7 @@ class Searcher:
             self._ready.notify()
 
     def stop(self) -> None:
-        """End the thread; waits until nothing is in work."""
+        """End the thread, waiting for the query in progress."""
         with self._ready:
             self._ended = True
             if self._work:
@@ -285,7 +285,7 @@ class Searcher:
             self._thread.join()
 
     def read(self, entry: Pick) -> Pick:
-        """The entry with the lines around its place, for those that came without."""
+        """The entry with the lines around its place, read if it has none."""
         if entry.text or not self.root:
             return entry
         from sonde.projects.index import read_current_text

@@ -1,4 +1,4 @@
-"""`sonde push`: add the commit that is checked out to a shared index; show it; clean it."""
+"""`sonde push`: add the checked-out commit to a shared index, list the index, or clean it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sonde.text.formats import count_of, format_bytes, format_moment, format_sec
 
 
 def run_push(session: Session) -> int:
-    """Push the commit that is checked out, or show or clean what was pushed."""
+    """Push the checked-out commit, or list or clean the shared index."""
     args = session.args
     url = args.url or session.settings.shared_index
     if not url:

@@ -1,4 +1,4 @@
-"""The commands that search: search, files; and their answers as lines for people."""
+"""The commands `search`, `files`, `related` and `history`, and their results as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, escape_controls
 from sonde.errors import InvalidRequest
-from sonde.text.formats import count_of
+from sonde.text.formats import count_of, format_heading
 from sonde.text.highlight import Finder, find_query_words, join_parts
 from sonde.text.languages import language_of
 from sonde.types import HitRow
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 SNIPPET_LINES = 10  # a screen shows three results of this height
 LEAD_LINES = 2  # shown above the first line with a match
 _COMMENTS = ("#", "//", "/*", "*", "--", ";", '"', "'")
-"""How a line begins that ends the head of a definition, not the definition itself."""
+"""Starts of lines that end the signature of a definition, not the definition itself."""
 _DOUBTFUL = "No exact match"
-"""How the note begins when no word of the question is in the index."""
+"""How the note begins if the index contains no word of the query."""
 _DOUBTFUL_HITS = 3  # of such an answer: enough to see whether one fits by meaning
 _MOST_HITS = 50  # what the verbs rank at most
 _MAX_LINES = 100_000  # without --limit: more than anybody reads, and still little memory
 _COMMIT_CHARS, _MESSAGE_LINES = 10, 6
-"""Of a commit: its id as git shortens it in a large repository; its reasons, and some paths."""
+"""Shown of a commit: the length of its id as git abbreviates it, lines of message, and paths."""
 _TERMINAL_TOKENS = 20_000
-"""People scroll, so they get whole results; programs get the budget of the settings."""
+"""Token budget for people, who scroll; programs get the budget of the settings."""
 
 
 def run_search(session: Session) -> int:
@@ -155,13 +155,16 @@ def run_files(session: Session) -> int:
     more = f"{total - len(matches):,} more; see them with --limit {total}"
     lines = map(Style(session.out, session.show_path).path, matches)
     note = more if total > len(matches) else ""
+    if not matches:
+        part = "" if set(args.glob) & set("*?[{") else f"; try '**/*{args.glob}*'"
+        note = f"no indexed path matches '{args.glob}'{part}"
     return session.print_answer(answer, lines, note, found=bool(matches))
 
 
 def choose_window(
     lines: Sequence[str], find: Finder, size: int, opening: int | None = None
 ) -> tuple[int, int]:
-    """The first run of at most `size` lines with the most distinct words of the query, moved so
+    """The first window of at most `size` lines with most distinct words of the query, shifted so
     that the first match is near its top; the line at `opening` counts as one more word."""
     last = len(lines) - size
     if last <= 0:
@@ -182,7 +185,7 @@ def choose_window(
 
 
 def find_opening(lines: Sequence[str], symbol: str) -> int | None:
-    """The index of the line that names a symbol first outside comments; None if none does."""
+    """The index of the first line outside comments that names a symbol; None if none does."""
     name = symbol.rpartition(".")[2]
     naming = [at for at, line in enumerate(lines) if name and name in line]
     in_code = (at for at in naming if not lines[at].lstrip().startswith(_COMMENTS))
@@ -206,7 +209,7 @@ class Style:
 
 
 def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 0) -> Iterator[str]:
-    """Each result: its place, then the lines that match best, or those around a line number."""
+    """Each result: its place, then the best matching lines, or those around a line number."""
     for index, row in enumerate(answer["results"]):
         if index:
             yield ""
@@ -241,7 +244,7 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 
 
 
 def _number_lines(row: HitRow, count: int) -> list[str]:
-    """The number of each line shown; empty for the line that stands for those left out."""
+    """The number of each line shown; empty for the line that marks an omission."""
     first = row["startLine"]
     parts = row.get("parts") or ((first, first + count - 1),)
     numbers: list[str] = []
@@ -254,7 +257,7 @@ def _render_place(row: HitRow, look: Style) -> str:
     paint, start, end = look.screen.paint, row["startLine"], row["endLine"]
     lines = str(start) if start == end else f"{start}-{end}"
     parts = [f"{look.path(row['path'], row.get('project'))}:{paint('line', lines)}"]
-    if symbol := row.get("symbol"):
+    if symbol := format_heading(row.get("symbol", "")):
         parts.append(paint("bold", escape_controls(symbol)))
     if look.scores:
         parts.append(paint("dim", f"{row['score']:.3f}"))
@@ -264,7 +267,7 @@ def _render_place(row: HitRow, look: Style) -> str:
 
 
 def describe_search(answer: SearchAnswer) -> list[str]:
-    """Notes on the results: how many, how fresh, what was cut."""
+    """Notes on the results: count, freshness, what was cut."""
     shown, total = len(answer["results"]), answer["totalResults"]
     count = f"{shown}" if shown == total else f"{shown} of {total}"
     notes = [f"{count} result{'' if total == 1 else 's'} in {answer['searchTimeMs']} ms"]
@@ -280,7 +283,7 @@ def describe_search(answer: SearchAnswer) -> list[str]:
 
 
 def run_related(session: Session) -> int:
-    """What is similar in words and meaning to a place or a passage."""
+    """Print what is similar in words and meaning to a place or a passage."""
     from sonde.tools.code import find_related
 
     answer = _ask_near(session, find_related, " ".join(session.args.place))
@@ -290,7 +293,7 @@ def run_related(session: Session) -> int:
 
 
 def run_history(session: Session) -> int:
-    """Commits by what they did and why."""
+    """Print commits that match a query."""
     from sonde.tools.code import search_history
 
     query = " ".join(session.args.query)

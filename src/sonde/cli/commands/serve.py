@@ -49,8 +49,8 @@ def run_mcp(session: Session) -> int:
     _check_embedding(own)
     if sys.stdin and sys.stdin.isatty():
         session.note(
-            "sonde speaks MCP here, on stdin and stdout, to the agent that starts it; "
-            "`sonde setup` tells your agents to. Ctrl-C ends it."
+            "sonde is waiting for MCP messages on stdin, from the agent that starts it; "
+            "configure your agents with `sonde setup`. Ctrl-C stops it."
         )
     serve = session.serve_client or serve_stdio
     serve(open_app, lambda: _make_listing(own), _begin, early)
@@ -96,14 +96,14 @@ def run_serve(session: Session) -> int:
     def announce(address: str) -> None:
         address = settings.public_url.rstrip("/") or address
         facts = {"url": address, "mcp": f"{address}/mcp"}
-        lines = [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C ends it)"]
+        lines = [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C stops it)"]
         link = f"{address}/login?code={make_login_code(key)}" if key else ""
         if link:
             facts["link"] = link
-            lines.append(f"sign in, once and within 10 minutes: {link}")
+            lines.append(f"sign in with this link, once, within 10 minutes: {link}")
             if not tokens:  # nobody else was given a key, so this one serves programs as well
                 facts["key"] = tokens.own_key
-                lines.append("programs send a bearer token: the key that `sonde users key` prints")
+                lines.append("programs send the bearer token that `sonde users key` prints")
         session.print_answer(facts, lines)
         sys.stdout.flush()
         if link and not session.args.no_browser and session.console.is_interactive():
@@ -115,7 +115,7 @@ def run_serve(session: Session) -> int:
 
 
 def _open_browser(session: Session, link: str) -> None:
-    """Open the link where there is a screen, by way of a file: a command is visible to others."""
+    """Open the link if there is a screen, through a file: other users can see command lines."""
     import webbrowser
 
     screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
@@ -143,7 +143,7 @@ def _begin(app: Closable) -> None:
 
 
 def _check_embedding(settings: Settings) -> None:
-    """Fail now if a service that was asked for by name cannot embed queries."""
+    """Fail now if the configured embedding service cannot embed queries."""
     if settings.embedding not in ("http", "openai"):
         return
     from sonde.wiring import open_provider
@@ -179,7 +179,7 @@ def _find_provider(session: Session, settings: Settings) -> Provider | None:
 
 
 def _read_settings(session: Session, **given: Any) -> tuple[Settings, Settings]:
-    """The settings with the options of the command line, for any project, and with the file of
+    """The settings with command-line options, first without and then with the config file of
     the project the server is started in; also opens the logs."""
     names = session.args.toolsets
     settings = load_settings(
@@ -238,7 +238,7 @@ def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
 
 
 def _open_now(open_app: Callable[[], App]) -> Callable[[], App]:
-    """The app of a team's server, opened unless the shared index is only away for now."""
+    """The app of a team server, opened now unless the shared index is temporarily unreachable."""
     try:
         app = open_app()
     except SharedIndexRefused:
@@ -265,7 +265,7 @@ def run_embed(session: Session) -> int:
         ) from error
     with server:
         facts = {"url": server.address, "model": embedder.name, "dimensions": embedder.dimensions}
-        session.print_answer(facts, [f"{embedder.name} at {server.address}  (Ctrl-C ends it)"])
+        session.print_answer(facts, [f"{embedder.name} at {server.address}  (Ctrl-C stops it)"])
         sys.stdout.flush()
         try:
             server.serve_forever()

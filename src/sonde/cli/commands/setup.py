@@ -21,7 +21,7 @@ _DIFF_STYLES = {"+": "good", "-": "bad", "@": "dim"}
 
 
 def run_setup(session: Session) -> int:
-    """Show each change, ask, write; exits with 0 if every file could be dealt with."""
+    """Show each change, ask, write. Exits with 0 if every file was handled."""
     args = session.args
     if args.print_guide:
         session.print_lines([GUIDE])
@@ -58,7 +58,7 @@ def run_setup(session: Session) -> int:
 
 
 def _offer_auto_index(session: Session) -> None:
-    """Ask once whether servers may index the project they are started in, and keep the answer."""
+    """Ask once whether servers may index the project they are started in, and save the answer."""
     config = session.settings.home / "config.json"
     asks = session.console.is_interactive() and not (session.args.json or session.args.yes)
     if session.settings.sources["auto_index"] != "default" or not (asks or session.args.auto_index):

@@ -1,4 +1,4 @@
-"""`sonde uninstall`: everything that sonde put on this machine, listed, asked about and removed."""
+"""`sonde uninstall`: list everything sonde put on this machine, ask, and remove it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEPT = "knowledge"
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A file, a folder or a git hook that sonde made."""
+    """A file, a folder or a git hook that sonde created."""
 
     path: Path
     about: str
@@ -95,7 +95,7 @@ def _confirm(session: Session, count: int) -> None:
 
 
 def _plan_agents(session: Session, roots: list[Path]) -> Iterator[Step]:
-    """Our entries, skills and sections in the user's files and in those of every known project."""
+    """Our entries, skills and sections in the user's files and in every known project."""
     machine = Machine(Path.home(), session.environ)
     backups, launch = session.settings.home / "backups", find_launch(session.environ)
     agents = machine.find_agents()
@@ -134,7 +134,7 @@ def _list_hooks(roots: list[Path]) -> Iterator[Leftover]:
 
 
 def _list_storage(home: Path, *, keep_knowledge: bool) -> Iterator[Leftover]:
-    """What lies in the storage folder; anything that is not sonde's stays."""
+    """What sonde keeps in the storage folder; files of others stay."""
     for folder in sorted((home / "indexes").glob("*")):
         with suppress(OSError, ValueError):
             project = (read_json(folder / "metadata.json") or {}).get("projectPath", "unknown")

@@ -36,13 +36,13 @@ def run_users(session: Session) -> int:
         )
     if action == "add":
         key, secret = users.add_key(name)
-        note = f"The key of {name}; it is shown this once. Send it as a bearer token."
+        note = f"This is the key of {name}; it is shown only once. Send it as a bearer token."
         answer = {"user": key.user, "id": key.id, "key": secret}
         return session.print_answer(answer, [secret], note)
     if action != "revoke":
         return _give(session, users, action, name)
     ended = users.revoke(name)
-    line = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
+    line = f"{count_of(ended, 'key')} revoked; their signed tokens are refused too"
     return session.print_done({"revoked": ended}, line)
 
 
@@ -59,12 +59,12 @@ def _show_own_key(session: Session, users: Users, action: str) -> int:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = settings.public_url.rstrip("/") or f"http://{host}:{settings.port}"
     link = f"{address}/login?code={make_login_code(signing_key)}"
-    note = "It signs one browser in, once, within 10 minutes, while `sonde serve` runs."
+    note = "The link signs in one browser, once, within 10 minutes, while `sonde serve` runs."
     return session.print_answer({"link": link}, [link], note)
 
 
 def _give(session: Session, users: Users, action: str, name: str) -> int:
-    """Give a user a folder, a project or a collection of knowledge, or take it back."""
+    """Give a user a folder, a project or a collection of knowledge, or withdraw it."""
     knowledge: str = session.args.knowledge or ""
     what = knowledge or _find_folder(session, action, name)
     row = {"user": name, "knowledge" if knowledge else "folder": what}
@@ -96,13 +96,13 @@ def _has_knowledge(session: Session, owner: str) -> bool:
 
 
 def _find_folder(session: Session, action: str, name: str) -> str:
-    """The folder that was named; to take one back it need not exist."""
+    """The folder on the command line; it must exist unless it is being withdrawn."""
     text = session.args.folder
     folder = Path(text).expanduser().resolve() if text else None
     if folder is None or (action != "withdraw" and not folder.is_dir()):
         raise InvalidRequest(
             f"users {action} {name} {text!r}",
-            user_message="Which folder? Name one that exists.",
+            user_message="This needs a folder that exists.",
             next_action=f"Run `sonde users {action} {name} FOLDER`.",
         )
     return str(folder)

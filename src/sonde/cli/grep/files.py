@@ -1,4 +1,4 @@
-"""Which files `sonde grep` searches: as rg chooses them, less what is never read.
+"""The files that `sonde grep` searches: rg's choice, minus what is never read.
 
 An index leaves out more than rg does: folders of dependencies, locks, large files. What rg would
 have searched is counted, so that the command can say so; `-u` searches it. Secrets are never read.
@@ -28,12 +28,12 @@ _LARGEST_BYTES = 1 << 30  # of a file that is searched although no index holds i
 _DEEPEST = 200  # folders, without the limit of an index; each takes a descriptor
 _NOT_TEXT = ("binary", "too_large")
 _SILENT = ("ignored", "symlink", "special", "binary", "folder", "missing", "same_name", "mount")
-"""Reasons for which rg searches nothing either."""
+"""Reasons for which rg skips a file too."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPlace:
-    """A folder or a file to search: as it was typed, and where it is."""
+    """A folder or file to search: as typed, and where it is."""
 
     label: str
     """As typed; empty for the working directory."""
@@ -52,26 +52,26 @@ class SearchedFile(NamedTuple):
     entry: ListedFile
     place: SearchPlace
     trusted: bool = False
-    """Whether its content was admitted before, and the index has it."""
+    """Whether its content was admitted earlier and is in the index."""
 
 
 @dataclass(slots=True)
 class Selection:
-    """The files to search, and what stood in the way."""
+    """The files to search, and what was skipped or could not be read."""
 
     files: list[SearchedFile] = field(default_factory=list)
-    """Those that can match, by the index."""
+    """Files that can match, according to the index."""
     counted: int = 0
     counted_bytes: int = 0
-    """All of them, where `count` was asked for."""
+    """The number of all files, if `count` was requested."""
     stores: Collection[ChunkStore] = ()
     left_out: Counter[str] = field(default_factory=Counter)
-    """What rg would have searched, by the reason that it is not searched."""
+    """Files that rg would have searched, by the reason for skipping them."""
     secrets: int = 0
     errors: list[SondeError] = field(default_factory=list)
 
     def take_refusal(self, shown: str, refusal: Skipped) -> None:
-        """A file turned out to hold a secret, or the system does not let it or a folder be read."""
+        """Record a file with a secret, or a file or folder that cannot be read."""
         if refusal.reason == "secret_content":
             self.secrets += 1
         elif refusal.reason == "unreadable":
@@ -93,7 +93,7 @@ class Names:
             for text in texts
         ]
         self.any_wanted = any(wanted for wanted, _ in self._globs)
-        """Whether files are named that may be left out otherwise."""
+        """Whether a glob includes files that would otherwise be left out."""
         self._types = {_check_language(name) for name in args.type or ()}
         self._not_types = {_check_language(name) for name in args.type_not or ()}
         self._hidden = args.hidden or args.unrestricted >= 2
@@ -128,7 +128,7 @@ class Names:
         return verdict is False or (verdict is None and name.startswith(".") and not self._hidden)
 
     def _decide(self, path: str, *, folder: bool) -> bool | None:
-        """What the last glob that matches says; None if none does."""
+        """The decision of the last matching glob; None if none matches."""
         for wanted, glob in reversed(self._globs):
             if _matches(glob, path, folder=folder):
                 return wanted
@@ -163,8 +163,8 @@ def _split_path(found: SearchedFile) -> list[str]:
 def choose_searched(
     session: Session, check: Callable[[], None], needs: Needs | None = None, *, count: bool = True
 ) -> Selection:
-    """Every file that the arguments ask for and that can hold what is needed, in the order they
-    are to be searched in. With `count`, the others are counted."""
+    """Every file that the arguments ask for and that can contain a match, in search order. With
+    `count`, the others are counted."""
     args = session.args
     names, chosen = Names(args), Selection()
     for place in _open_places(session, chosen):
@@ -216,7 +216,7 @@ def _open_place(session: Session, tree: Tree, path: str) -> SearchPlace:
 
 
 def _open_elsewhere(session: Session, tree: Tree, path: str) -> SearchPlace:
-    """A place that is named, although it is in no project or the project leaves it out."""
+    """A named place that is in no project, or that the project leaves out."""
     given = session.at(path)
     is_file = given.is_file()
     if denial := find_denied(given.as_posix() + "/" * (not is_file), secrets_only=True):
@@ -234,7 +234,7 @@ def _open_elsewhere(session: Session, tree: Tree, path: str) -> SearchPlace:
 
 
 def _free(session: Session, tree: Tree, *, ignoring: bool = False) -> Tree:
-    """The tree with nothing left out but what is never read, and, `ignoring`, by ignore files."""
+    """The tree with only never-read files left out and, if `ignoring`, what ignore files match."""
 
     def lift(source: Source) -> Source:
         rules = Rules(
@@ -284,7 +284,7 @@ def _list_skipped(
     chosen: Selection,
     skipped: Sequence[Skipped],
 ) -> Iterator[SearchedFile]:
-    """What is searched although it is left out; counts what rg would have searched."""
+    """Left-out files that the options include after all; counts what rg would have searched."""
     args, free = session.args, _free(session, place.tree)
     asked = names.any_wanted or args.files
     left: list[tuple[Skipped, str, str]] = []
@@ -337,7 +337,7 @@ def _name_reason(each: Skipped) -> str:
 
 
 def _spell(session: Session, place: SearchPlace, path: str) -> tuple[str, str]:
-    """A path as it is printed, and its part below the place that was named."""
+    """A path as printed, and its part below the named place."""
     if place.named_file:
         return place.label, path.rpartition("/")[2]
     below = path[len(place.under) + 1 :] if place.under else path
@@ -350,7 +350,7 @@ def _spell(session: Session, place: SearchPlace, path: str) -> tuple[str, str]:
 
 
 def _follow(place: SearchPlace, link: str, names: Names) -> Iterator[SearchedFile]:
-    """What a link leads to, if that is inside the same folder and admitted under its own name."""
+    """A link's target, if it is inside the same folder and admitted under its own name."""
     source, below = place.tree.locate(link)
     target = (source.root / below).resolve()
     if not target.is_relative_to(source.root) or (source.root / below).is_relative_to(target):

@@ -1,4 +1,4 @@
-"""The forms in which matching lines are printed: lines, counts, names of files, JSON Lines."""
+"""Output formats of matching lines: lines, counts, file names, JSON Lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Replacer = Callable[[bytes, tuple[int, int]], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is printed of each file, and how."""
+    """The output format: what is printed of each file, and how."""
 
     mode: str = "lines"
     """lines, json, count, matches (counted), with (names of files that match), without."""
@@ -36,10 +36,10 @@ class Form:
     after: int = 0
     invert: bool = False
     most: int | None = None
-    """Matching lines of each file."""
+    """Limit of matching lines per file."""
     replace: Replacer | None = None
     stats: bool = False
-    """Whether everything is counted, also what is not printed."""
+    """Whether everything is counted, including what is not printed."""
     full: bool = False
     """Whether long lines are printed whole on a terminal."""
 
@@ -51,7 +51,7 @@ class Form:
 
 @dataclass(slots=True)
 class GrepTotals:
-    """What `--stats` says."""
+    """The statistics of `--stats`."""
 
     matches: int = 0
     lines: int = 0
@@ -79,7 +79,7 @@ class GrepTotals:
 def pick_lines(
     expression: Expression, data: bytes, form: Form, check: Callable[[], None]
 ) -> list[ByteLine]:
-    """The lines to print as matches: at most so many, or those that do not match."""
+    """The lines to print as matches: up to the limit, or with -v those that do not match."""
     need_spans = form.mode in ("lines", "json", "matches") or expression.breaks or form.stats
     found = expression.find_lines(data, check, spans=need_spans and not form.invert)
     if form.invert:
@@ -104,7 +104,7 @@ class Printer:
     def print_file(
         self, path: str, data: bytes, lines: Sequence[ByteLine], further: Further
     ) -> bool:
-        """Print what the form asks for; returns whether the file counts as found."""
+        """Print the file in this format. Returns whether it counts as found."""
         form, totals = self._form, self.totals
         touched = sum(1 + data.count(b"\n", line.start, line.end) for line in lines)
         matches = sum(len(line.spans) or 1 for line in lines)
@@ -189,7 +189,7 @@ class Printer:
     def _cut(
         self, data: bytes, line: ByteLine, *, is_match: bool
     ) -> Iterator[tuple[int, int, bytes, Sequence[tuple[int, int]]]]:
-        """What is printed of a match: line number, column (0: none), text and what is marked."""
+        """The printed parts of a match: line number, column (0: none), text and marked spans."""
         form, text, spans = self._form, data[line.start : line.end], list(line.spans)
         if not is_match or not spans:
             yield line.number, 0, text, ()
@@ -277,7 +277,7 @@ Further = Expression | None
 def _surround(
     data: bytes, lines: Sequence[ByteLine], form: Form, further: Further
 ) -> Iterator[tuple[bool, ByteLine]]:
-    """The lines with those around them that are wanted, each once, and whether it matches."""
+    """The lines with their context, each once, and whether it matches."""
     if not form.context:
         yield from ((True, line) for line in lines)
         return

@@ -36,7 +36,7 @@ from sonde.text.formats import read_time
 _PROPERTY = re.compile(r"\A(?:[ \t]*[\w-]+:: .*\n)+")
 _FENCED = re.compile(r"(?ms)^(`{3,}+|~{3,}+).*?^\1[^\n]*$|`[^`\n]+`")
 # Possessive, and none runs over its own beginning: a hostile line takes no longer than another.
-_TAG = re.compile(r"(?<![\w#&/])#([\w/-]++)")
+_TAG = re.compile(r"(?<![\w#&/])(?<!\]\()#([\w/-]++)")
 _LINK = re.compile(r"(!?)\[\[([^\[\]|#\n]++)(?:[|#][^\[\]\n]*+)?\]\]")
 _MARKDOWN_LINK = re.compile(r"!\[[^\[\]\n]*+\]\(([^()\s]++)[^()\n]*+\)")
 _HEADING = re.compile(r"\A\s*# +(.+)")

@@ -24,7 +24,7 @@ HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
 _META = "io.modelcontextprotocol/"
 _NOT_OFFERED = ("prompts/list",)
-"""Methods that clients call although the capabilities do not offer them."""
+"""Methods that clients call even though the capabilities do not offer them."""
 _CAPABILITIES: Json = {
     "completions": {},
     "resources": {"listChanged": False, "subscribe": False},
@@ -33,7 +33,7 @@ _CAPABILITIES: Json = {
 
 
 class Front:
-    """Early answers, and how far the client's handshake got."""
+    """Early answers, and the state of the client's handshake."""
 
     def __init__(self, lists: Lists) -> None:
         self._lists = lists
@@ -195,7 +195,7 @@ class Inbox:
             self._front, self._deliver = None, deliver
 
     def take_greeting(self, number: Any) -> bool:
-        """Whether the front has answered this handshake already; true once."""
+        """Whether this handshake has already been answered; true once."""
         if self._greeting is None or number != self._greeting:
             return False
         self._greeting = None

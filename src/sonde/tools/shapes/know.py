@@ -31,7 +31,7 @@ from sonde.types import Caller, FileExcerpt, Json
 from sonde.values import invalid_value
 
 RESERVED_TOKENS = 25
-"""For the fields of an answer that are added after its page was cut."""
+"""Room for fields that are added to an answer after its page was cut."""
 SHOWN_DUPLICATES = 5  # entries with the same text that a result names; the rest is counted
 PROMPT_FIELDS = ("name", "details", "system_prompt", "user_prompt", "author", "keywords")
 
@@ -147,7 +147,7 @@ def _read_date(name: str, text: str | None, read: Callable[[str], int | None]) -
 
 
 class KnowAnswer(TypedDict):
-    """What every search of knowledge answers."""
+    """The answer of every knowledge search."""
 
     results: list[Json]
     has_more: bool
@@ -161,7 +161,7 @@ class KnowAnswer(TypedDict):
 
 
 class GetAnswer(TypedDict):
-    """What every look at one entry answers."""
+    """The answer of every call that reads one entry."""
 
     meta: Json
     content: str | Json
@@ -296,7 +296,7 @@ def _show_compact(row: Json) -> Json:
 
 
 def show_compact_content(answer: GetAnswer) -> Json:
-    """What was read of an entry or a file, as one text."""
+    """The part of an entry or a file that was read, as one text."""
     content = answer["content"]
     if isinstance(content, dict) and "messages" in content:
         content = "\n".join(
@@ -308,7 +308,7 @@ def show_compact_content(answer: GetAnswer) -> Json:
 
 
 def _show_link(address: str, caller: Caller) -> Json:
-    """Where a caller over HTTP opens a result; for the others its `uri` is a resource."""
+    """The URL of a result for HTTP callers; for others its `uri` is a resource."""
     return {"link": caller.link(address)} if caller.base_url else {}
 
 

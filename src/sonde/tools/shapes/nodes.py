@@ -88,7 +88,7 @@ def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) ->
 
 
 def show_crumbs(place: Place, trail: Sequence[Node]) -> list[Json]:
-    """The way from the root; the middle of a long one is left out. Without nodes it has no ids."""
+    """The path from the root, shortened in the middle if long; without nodes it has no ids."""
     index, names = place.index, [Path(place.index.root).name or "/", *place.names]
     if trail:
         names = [names[0], *(node.name for node in trail[1:])]

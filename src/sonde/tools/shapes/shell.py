@@ -17,7 +17,7 @@ from sonde.tools.schema import Param
 from sonde.types import Caller, Json
 
 MAX_ANSWER_BYTES = 4_000
-"""Of one answer, as minified JSON."""
+"""The limit of one answer, as minified JSON."""
 MAX_ENTRIES = 20
 """Entries that cd lists at most."""
 LISTED = 10

@@ -25,7 +25,7 @@ COLOURS: Mapping[str, Mapping[str, str]] = {
              "video": "video", "sound": "sound", "archive": "archives", "other": "other"},
     "age": {"week": "this week", "month": "this month", "year": "this year", "older": "older"},
 }  # fmt: skip
-"""What a map may be coloured by -> the colours and what they stand for."""
+"""Ways to colour a map, each with its colours and their meaning."""
 
 
 def classify_file(name: str) -> str:
@@ -41,7 +41,7 @@ def classify_file(name: str) -> str:
 
 
 def show_chart(rows: Sequence[base.ReportRow]) -> Markup | None:
-    """A report as a picture: a ring of kinds, columns of ages, or what copies waste."""
+    """A report as a chart: a ring of kinds, columns of ages, or space wasted by duplicates."""
     extensions = [row for row in rows if isinstance(row, base.ExtensionTotal)]
     ages = [row for row in rows if isinstance(row, base.AgeTotal)]
     copies = [row for row in rows if isinstance(row, base.Copies)]

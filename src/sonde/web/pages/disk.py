@@ -94,7 +94,7 @@ def show_folder(
     *,
     work: Work,
 ) -> Content:
-    """A folder: its listing beside its map."""
+    """A folder: its listing next to its map."""
     disk, caller, address = app.disk, work.caller, f"/disk/{index_id}"
     index = find_index(disk, caller, index_id)
     state, scans = read_index_state(disk, index), disk.tree(index.id).scans()
@@ -117,7 +117,7 @@ def show_folder(
                 class_="grow"),
             None if job else tag(
                 "div", html.show_button("/disk", "Scan again", root=show_path(index.root)),
-                html.show_button(f"{address}/forget", "Forget"), class_="below"),
+                html.show_button(f"{address}/forget", "Delete the scan"), class_="below"),
             class_="head split"),
         show_jobs([job], reload=True) if job else None,
         tag("nav", tabs,
@@ -156,7 +156,7 @@ def _show_summary(state: IndexState, scans: Sequence[base.Scan], job: Json | Non
 def _show_keep_form(app: App, index: str, work: Work) -> Markup:
     return tag(
         "p",
-        tag("label", tag("span", "Keep what is ticked in"), tag(
+        tag("label", tag("span", "Save selection to"), tag(
             "select", tag("option", "a new set", value=""), list_choices(app, index, work),
             name="into")),
         show_name_field("Name of a new set"),
@@ -257,7 +257,7 @@ def show_report_page(
             if earlier else None, class_="faint"),
         tag("nav", tag("span", "Since", class_="faint"), spans, class_="tabs",
             aria_label="Since when") if grows else None,
-        [tag("p", "Contents are still being compared; this is what is known so far.",
+        [tag("p", "Contents are still being compared; these are the results so far.",
              class_="summary"),
          show_jobs([read_job(app, found.comparison, work=work)], reload=True)]
         if found.comparison else None,
@@ -274,9 +274,9 @@ def _show_nothing(report: DiskReport) -> Markup:
             return html.show_note("Nothing grew or shrank since then")
         return html.show_note(
             "There is no earlier scan to compare with",
-            tag("p", "Scan the folder again later; then this shows what grew in between."),
+            tag("p", "Scan the folder again later to see what has grown."),
         )
-    notes = {"duplicates": "No two files are equal", "empty-folders": "No folder is empty"}
+    notes = {"duplicates": "There are no duplicates", "empty-folders": "There are no empty folders"}
     return html.show_note(notes.get(report.kind, "There are no files here"))
 
 

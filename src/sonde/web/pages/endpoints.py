@@ -94,7 +94,7 @@ def keep_here(way: str) -> str:
 
 
 def _ask(error: SondeError, path: str, sent: Mapping[str, Sequence[str]], back: str) -> Content:
-    """A page with the question, whose form repeats the request with the confirmation."""
+    """A page that asks for confirmation; its form repeats the request with it."""
     kept = [
         tag("input", type="hidden", name=name, value=value)
         for name, values in sent.items() if name != "confirm" for value in values
@@ -106,16 +106,15 @@ def _ask(error: SondeError, path: str, sent: Mapping[str, Sequence[str]], back: 
             tag("h1", error.user_message),
             tag("form", kept,
                 hidden_fields(confirm=error.facts["token"]),
-                tag("button", "Yes, go on", class_="danger", autofocus=True),
-                tag("a", "No, leave it", href=back, class_="button quiet"),
+                tag("button", "Yes, continue", class_="danger", autofocus=True),
+                tag("a", "Cancel", href=back, class_="button quiet"),
                 method="post", action=path, class_="below"),
             class_="note ask"),
     )  # fmt: skip
 
 
 def add_login(parts: Parts) -> Sequence[BaseRoute]:
-    """The page on which a person enters a token, or comes with the code of a printed link. The
-    browser keeps the name of a session."""
+    """The login page: takes a token, or the code of a printed link, and opens a session."""
     tokens, browsers = parts.access.tokens, parts.access.browsers
     provider = tokens.provider if tokens is not None else None
 
@@ -128,7 +127,7 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
             return _show_login(way, provider=provider)
         session = browsers.redeem(code, tokens)
         if not session:
-            return _show_login(way, "This link was used or is too old.", provider)
+            return _show_login(way, "This link has been used or has expired.", provider)
         # no redirect: a browser that comes from elsewhere would not send the cookie along
         return keep_session(request, HTMLResponse(_lead_on(way)), session)
 
@@ -136,7 +135,7 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
         given = parse_qs((await request.body()).decode("utf-8", "replace"))
         token, way = given.get("token", [""])[0].strip(), keep_here(given.get("next", ["/"])[0])
         if tokens is None or tokens.find_user(token) is None:
-            return _show_login(way, "That is not a token of this server.", provider)
+            return _show_login(way, "This token is not valid here.", provider)
         return keep_session(request, RedirectResponse(way, 303), browsers.open(token))
 
     def keep_session(request: Request, response: Response, session: str) -> Response:
@@ -174,7 +173,7 @@ def _keep(
 
 
 def _add_provider(parts: Parts, provider: Provider) -> Sequence[BaseRoute]:
-    """The addresses from which a browser leaves for the provider, and at which it comes back."""
+    """The routes on which a browser leaves for the provider and returns."""
     leave_path, back_path = PROVIDER_PATHS
 
     async def leave(request: Request) -> Response:
@@ -227,18 +226,18 @@ def _show_login(way: str, problem: str = "", provider: Provider | None = None) -
         tag("label", "Token ", token),
         hidden_fields(next=way),
         tag("p", problem, id="problem", class_="problem", role="alert") if problem else None,
-        tag("button", "Go in"),
+        tag("button", "Sign in"),
         method="post", action=LOGIN, class_="sheet",
     )  # fmt: skip
     about = (
-        "On the machine of the server, sonde users link prints a link that signs you in. Otherwise "
+        "On the server's machine, sonde users link prints a link that signs you in. Otherwise "
         "this is the key you were given."
     )
     door = None
     if provider:
         link = link_to(PROVIDER_PATHS[0], next=way)
         door = tag("p", tag("a", f"Sign in with {provider.name}", href=link, class_="button"))
-    page = frame("Token", "", tag("h1", "Who is there?"), door, form,
+    page = frame("Token", "", tag("h1", "Sign in"), door, form,
                  tag("p", about, class_="faint"),
                  kind="login", menu=False)  # fmt: skip
     return HTMLResponse(page.body, 401 if problem else 200, {"cache-control": "no-store"})

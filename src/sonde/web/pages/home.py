@@ -1,4 +1,4 @@
-"""The beginning: projects and how they are, examples made from them, or how to start."""
+"""The home page: projects and their state, example searches, or the first steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RECENT_JOBS = 30  # enough to hold every one that runs
 
 
 def show_home(app: App, known: Sequence[str], work: Work) -> Markup:
-    """What is on the search page before anything was asked."""
+    """The content of the search page before the first query."""
     if not known:
         return _show_first_steps(work)
     rows = index.list_projects(app, work=work)["projects"]
@@ -42,7 +42,7 @@ def show_home(app: App, known: Sequence[str], work: Work) -> Markup:
     return tag(
         "div",
         tag("section",
-            tag("h2", "Projects", tag("a", "Add one", href="/projects", class_="aside")),
+            tag("h2", "Projects", tag("a", "Add a project", href="/projects", class_="aside")),
             tag("ul", cards, class_="cards"),
             tag("p", tag("a", f"{count_of(more, 'more project')}", href="/projects"))
             if more > 0 else None,
@@ -56,7 +56,7 @@ def show_home(app: App, known: Sequence[str], work: Work) -> Markup:
             if work.caller.is_person else None,
             tag("p", tag("kbd", "?"), " shows the keys, ", tag("kbd", "Ctrl K"), " goes anywhere",
                 class_="faint"),
-            aria_label="To begin with"),
+            aria_label="Getting started"),
         class_="home",
     )  # fmt: skip
 
@@ -106,7 +106,7 @@ def _show_changed(app: App, root: str) -> Markup | None:
                       href=link_to("/view", project=root, path=state.path)))
         for state in nlargest(_SHOWN_FILES, states, key=lambda state: state.mtime_ns)
     ]  # fmt: skip
-    return join([tag("h2", f"Changed lately in {name_folder(root)}"),
+    return join([tag("h2", f"Recently changed in {name_folder(root)}"),
                  tag("ul", rows, class_="examples changed")]) if rows else None  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def _show_examples(app: App, root: str) -> Markup | None:
 
 
 def find_examples(project: Project, root: str) -> Iterator[tuple[str, str, str, str]]:
-    """Searches that find something in this project: icon, query, what it is, address."""
+    """Example searches that find something in this project: icon, query, description, address."""
     stores = project.stores()
     known = (path for path in stores["docs"].files() if not _HISTORY.search(path))
     documents = sorted(known, key=lambda path: (path.count("/"), path))
@@ -135,7 +135,7 @@ def find_examples(project: Project, root: str) -> Iterator[tuple[str, str, str, 
         plain = (each for each in titles if _PLAIN.fullmatch(each))
         title = next((each for each in plain if len(each.split()) in _EXAMPLE_WORDS), None)
         if title:
-            yield "search", title, "a question", link_to("/", project=root, q=title)
+            yield "search", title, "a topic", link_to("/", project=root, q=title)
             break
     code = sorted(stores["code"].files(), key=lambda path: (path.count("/"), path))
     code = [path for path in code if not re.search(r"(^|/)tests?/|test_|\.test\.", path)]
@@ -168,10 +168,8 @@ def _show_first_steps(work: Work) -> Markup:
     form = html.show_folder_form("/projects", "project", "Index", "~/code/project")
     agents = tag("a", "See what would change", href="/setup", class_="button quiet")
     read = "sonde reads its files once and follows every change. Nothing leaves this machine."
-    seen = (
-        "Claude Code, Cursor and others search with sonde. You see every change before it is made."
-    )
-    asked = "A question in your words, a symbol, a path, a pattern. You get the lines that answer."
+    seen = "Claude Code, Cursor and others can use sonde. You see every change before it is made."
+    asked = "Ask a question, or type a symbol, a path or a pattern. You get the lines that answer."
     steps: Sequence[tuple[str, str, Markup | None]] = (
         ("Index a project", read, form),
         ("Set up your agents", seen, agents if work.caller.is_person
@@ -185,6 +183,6 @@ def _show_first_steps(work: Work) -> Markup:
     return join([
         tag("section", tag("h2", "Nothing is indexed yet"), tag("ol", items, class_="steps"),
             class_="first"),
-        tag("p", "Notes, documents and chats come in with ",
+        tag("p", "Import notes, documents and chats with ",
             tag("code", "sonde knowledge import FOLDER"), ".", class_="faint"),
     ])  # fmt: skip

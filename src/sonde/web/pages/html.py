@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
 from sonde.disk.scope import find_home_folder
-from sonde.errors import NoSuchAddress, SondeError, TokenRequired
+from sonde.errors import FileMissing, NoSuchAddress, SondeError, TokenRequired
 from sonde.text.formats import format_age, format_bytes
 from sonde.text.syntax_highlighting import Token
 from sonde.tools.route import Content
@@ -27,16 +27,14 @@ _VOID_ELEMENTS = frozenset({"input", "link", "meta", "br", "hr", "img"})
 
 
 class Markup(str):
-    """Text that is HTML already; only this module makes it, and `viewer.rendering` of sanitised."""
+    """Text that is already HTML; created only here, and by `viewer.rendering` after sanitising."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *inner: object, **attributes: object) -> Markup:
     """An element. In the names of attributes, a trailing `_` is dropped and others become `-`.
-
-    Attributes and children that are None or False are left out. True is a bare attribute.
-    """
+    Attributes and children that are None or False are left out. True is a bare attribute."""
     opened = "".join(
         f" {_name(key)}" if value is True else f' {_name(key)}="{_clean(str(value))}"'
         for key, value in attributes.items()
@@ -84,13 +82,13 @@ def link_to(path: str, /, **query: object) -> str:
 
 
 _MENU = {
-    "/": ("Search", "Ask a question, or name a symbol, a path, a pattern"),
-    "/projects": ("Projects", "What is indexed, and how it is"),
+    "/": ("Search", "Ask a question, or type a symbol, a path or a pattern"),
+    "/projects": ("Projects", "Indexed projects and their state"),
     "/knowledge": ("Knowledge", "Notes, documents, chats, characters and prompts"),
-    "/disk": ("Disk", "What takes the space, folder by folder"),
-    "/jobs": ("Jobs", "What runs, and how far it is"),
-    "/queries": ("Queries", "Filters over a disk, kept under a name"),
-    "/sets": ("Sets", "Files and folders that were put together"),
+    "/disk": ("Disk", "What takes up space, folder by folder"),
+    "/jobs": ("Jobs", "What is running, and its progress"),
+    "/queries": ("Queries", "Saved filters over a disk"),
+    "/sets": ("Sets", "Saved selections of files and folders"),
 }
 """The parts of the site in the order of its menu: address -> name, purpose."""
 
@@ -116,7 +114,7 @@ _ASSETS: Mapping[str, Sequence[str]] = {
 
 
 def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = True) -> Content:
-    """A whole page; without `menu`, one that asks for nothing that needs a token."""
+    """A whole page; without `menu`, one that needs no token."""
     parts = [
         tag("a", name, href=path, aria_current="page" if path == here else None)
         for path, (name, _) in _MENU.items()
@@ -134,7 +132,7 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
          for name in assets if menu and f"{name}.js" in STATIC],
     ]  # fmt: skip
     body = [
-        tag("a", "Skip to the content", class_="skip", href="#main"),
+        tag("a", "Skip to content", class_="skip", href="#main"),
         tag(
             "header",
             tag("a", tag("span", class_="mark", aria_hidden="true"), "sonde", class_="brand",
@@ -153,12 +151,22 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
     return Content(page, "text/html")
 
 
+def show_sentence(text: str) -> Markup:
+    """A message, with text in backticks shown as code."""
+    parts = text.split("`")
+    return join(tag("code", part) if at % 2 else part for at, part in enumerate(parts))
+
+
 def show_error(error: SondeError) -> Markup:
     """What went wrong, and what to do."""
+    advice: object = show_sentence(error.next_action)
+    if isinstance(error, FileMissing):  # its advice names a tool, which a page does not have
+        name = str(error.facts.get("path", "")).rstrip("/").rpartition("/")[2]
+        advice = tag("a", "Look for it by name", href=link_to("/", tab="paths", q=name))
     return tag(
         "section",
         tag("h2", error.user_message),
-        tag("p", error.next_action),
+        tag("p", advice),
         tag("p", tag("code", error.code)),
         class_="note error",
         role="alert",
@@ -171,9 +179,15 @@ def show_note(title: str, *inner: object, kind: str = "empty") -> Markup:
 
 
 def show_icon(name: str) -> Markup:
-    """A drawing of `icons.svg`, for the eye only."""
+    """An icon of `icons.svg`, hidden from screen readers."""
     use = Markup(f'<use href="/static/icons.svg#{name}"/>')
     return tag("svg", use, class_="icon", aria_hidden="true")
+
+
+def show_copy_button(path: str, title: str = "Copy the path") -> Markup:
+    """A button that copies a path. Needs `page.js`; without scripts it is hidden."""
+    return tag("button", show_icon("copy"), tag("span", "Copy path"), type="button", class_="tool",
+               data_copy=path, title=title)  # fmt: skip
 
 
 def show_tokens(tokens: Iterable[Token]) -> Markup:
@@ -186,7 +200,7 @@ def show_tokens(tokens: Iterable[Token]) -> Markup:
 
 
 def show_line(number: int, href: str, code: Markup) -> Markup:
-    """A numbered line of code; `href` is that of its file, escaped by nobody else."""
+    """A numbered line of code; `href` is the address of its file, escaped here."""
     link = f'<a href="{_clean(href)}#L{number}" tabindex="-1" aria-hidden="true">{number}</a>'
     return Markup(f"<span>{link}{code}\n</span>")
 
@@ -213,7 +227,7 @@ def link_file(project: str, path: str, first: int = 0, last: int = 0) -> str:
 
 
 def is_person(scope: Scope) -> bool:
-    """Whether the client is a browser: programs do not accept HTML by name."""
+    """Whether the client is a browser: programs do not ask for HTML explicitly."""
     return scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
 
 
@@ -233,7 +247,7 @@ def refuse_person(error: Exception, *, part: bool = False) -> Response:
         shown = _show_missing(error)
     elif isinstance(error, TokenRequired):
         shown = frame("Token", "", tag("h1", "Token", class_="hidden"), show_note(
-            error.user_message, tag("p", tag("a", "Give it", href="/login"))))  # fmt: skip
+            error.user_message, tag("p", tag("a", "Sign in", href="/login"))))  # fmt: skip
     else:
         shown = frame("Error", "", tag("h1", "Error", class_="hidden"), show_error(error))
     headers = dict(shaped.headers)
@@ -248,15 +262,15 @@ def _show_missing(error: NoSuchAddress) -> Content:
         for path, (name, about) in _MENU.items()
     ]  # fmt: skip
     return frame(
-        "Nothing here",
+        "Not found",
         "",
-        tag("h1", "Nothing here", class_="hidden"),
+        tag("h1", "Not found", class_="hidden"),
         show_note(
             error.user_message,
-            tag("p", "The address may be mistyped, or what it led to was forgotten."),
+            tag("p", "The address may be mistyped, or what it led to has expired."),
             kind="missing",
         ),
-        tag("h2", "What there is"),
+        tag("h2", "Where to go"),
         tag("ul", ways, class_="cards"),
     )
 
@@ -267,14 +281,14 @@ def lead_to(path: str) -> RedirectResponse:
 
 
 def hidden_fields(**fields: str | None) -> list[Markup]:
-    """Fields of a form that are not shown; those without a value are left out."""
+    """Hidden fields of a form; those without a value are left out."""
     return [tag("input", type="hidden", name=k, value=text) for k, text in fields.items() if text]
 
 
 def show_button(
     action: str, name: str, *, kind: str = "quiet", label: str | None = None, **fields: str
 ) -> Markup:
-    """A form with nothing but a button, and fields that are not shown."""
+    """A form with a button and hidden fields only."""
     button = tag("button", name, class_=kind or None, aria_label=label)
     return tag("form", hidden_fields(**fields), button, method="post", action=action, class_="one")
 
@@ -302,7 +316,7 @@ def name_folder(path: str) -> str:
 
 
 def show_place(path: str) -> Markup:
-    """Where a file or folder lies; `~` stands for the home folder."""
+    """The path of a file or folder; `~` stands for the home folder."""
     home, place = find_home_folder(), Path(path)
     if home and place.is_relative_to(home):
         return tag("code", "~" / place.relative_to(home), title=path)
@@ -341,6 +355,6 @@ def show_next(cursor: str | None, path: str, /, **kept: str | None) -> Markup | 
 
 
 def show_rows(heads: Sequence[Markup | None], rows: Sequence[Markup]) -> Markup:
-    """A listing as a table that scrolls sideways where it is too wide."""
+    """A listing as a table that scrolls sideways if it is too wide."""
     table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="listing")
     return tag("div", table, class_="wide")

@@ -41,7 +41,7 @@ _OPENING_CHARS = 240  # of an entry in a list: three lines
 _ANSWER_TOKENS = 20_000  # enough for a page of snippets
 _MAX_PICTURE_BYTES = 8 << 20  # 8 MiB: it is held in memory and sent whole
 _SIGNS = re.compile(r"^#+ .*\n|[#*`>|]+|\[[ xX]\]")
-"""Of Markdown: a heading at the start, which repeats the title, and what only renders."""
+"""Markdown to drop from excerpts: a first heading that repeats the title, and pure markup."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _ICONS: Mapping[str, str] = {
     "notes": "sticky-note", "media": "file-text", "chats": "message-square",
@@ -115,7 +115,7 @@ def show_knowledge(
             tag("section",
                 tag("p", tag("strong", f"{total:,}"), " entr" + ("y" if total == 1 else "ies"),
                     class_="summary"),
-                listed if rows else show_note("Nothing fits", tag("p", tag(
+                listed if rows else show_note("Nothing matches", tag("p", tag(
                     "a", "Show everything", href="/knowledge"))),
                 tag("nav", tag("a", "More", href=asked.link(offset=after), rel="next"),
                     class_="ways", aria_label="Pages") if after else None,
@@ -192,7 +192,7 @@ def _show_duplicates(row: Json) -> Markup | None:
 
 
 def _show_face(uri: str, name: str) -> Markup:
-    """The picture of a character over its initial, which stays where there is no picture."""
+    """A character's picture, or its initial if there is none."""
     picture = tag("img", src=link_to("/entry/picture", uri=uri), alt="", loading="lazy")
     return tag("span", name[:1].upper(), picture, class_="portrait", aria_hidden="true")
 
@@ -252,7 +252,7 @@ def _show_nothing() -> Markup:
 
 
 def _show_upload(app: App, work: Work, *, is_open: bool = False) -> Markup:
-    """The form that sends files, and what the user lets agents do."""
+    """The upload form, and what the user allows agents to do."""
     user = work.caller.user
     names = sorted({*app.knowledge.list_filled(user)} - {user})
     choices = [tag("option", "your own", value=""),
@@ -275,19 +275,19 @@ def _show_upload(app: App, work: Work, *, is_open: bool = False) -> Markup:
 
 
 def _show_consent(app: App, user: str) -> Markup | None:
-    """The button by which a user lets agents add notes, where the operator offers that."""
+    """The button with which a user lets agents add notes, if the operator allows it."""
     if user == LOCAL or not app.knowledge.agent_notes:
         return None
     lets = app.lets_agents_write(user)
     words = "Agents may add notes." if lets else "Agents may not add notes."
-    name, lets_next = ("Do not let them", "") if lets else ("Let them", "yes")
+    name, lets_next = ("Do not allow", "") if lets else ("Allow", "yes")
     return tag("div", tag("p", words), html.show_button("/knowledge/agents", name, lets=lets_next))
 
 
 def let_agents(app: App, lets: Text = "", *, work: Work) -> Response:
-    """Let agents add notes, or no longer; only a person who signed in can."""
+    """Allow or forbid agents to add notes; only a signed-in person can."""
     if not work.caller.is_person:
-        raise PermissionDenied("a program", user_message="A person decides this, in a browser.")
+        raise PermissionDenied("a program", user_message="Only a person can change this.")
     app.let_agents_write(work.caller.user, lets=bool(lets))
     return html.lead_to("/knowledge")
 
@@ -300,7 +300,7 @@ def show_entry_page(
     *,
     work: Work,
 ) -> Content:
-    """One entry, rendered; as it is written with `view=source`."""
+    """One entry, rendered; as written with `view=source`."""
     retrieval = {"mode": "full", "offset": offset} if offset else None
     answer = fetch(app, uri, None, retrieval, work=work)
     meta = answer["meta"]
@@ -329,7 +329,7 @@ def show_entry_page(
     )  # fmt: skip
     after = answer.get("next_offset")
     way = link_to("/entry", uri=uri, offset=after, view=view)
-    more = tag("nav", tag("a", "Read on", href=way), class_="ways") if after is not None else None
+    more = tag("nav", tag("a", "Next part", href=way), class_="ways") if after is not None else None
     body = _show_content(answer["content"], is_source=view is not None)
     return frame(title, "/knowledge", head, body, more, kind="entry")
 
@@ -372,7 +372,7 @@ def _show_message(message: Json, people: Sequence[str], *, is_source: bool) -> M
 
 
 def send_picture(app: App, uri: UriParam, *, work: Work) -> Response:
-    """The picture that a character was imported from, if it is still there and within reach."""
+    """The picture that a character was imported from, if it still exists and may be read."""
     entry = find_entry(app.knowledge.of(work.caller.user), "characters", uri, pieces=False)
     root = Path(entry.origin or "/")
     if not entry.origin or not entry.path.lower().endswith(".png") or "!" in entry.path:

@@ -1,4 +1,4 @@
-"""Nodes as pages show them: the map of a folder, one file, the entries of a set, sets to choose."""
+"""Nodes on pages: the map of a folder, one file, the entries of a set, a choice of sets."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _SHAPE = Box(0, 0, 100, 75)
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A box of the map: a node, or the small ones of a folder together."""
+    """A box of the map: a node, or a folder's small nodes together."""
 
     name: str
     size: int
@@ -115,7 +115,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class TileColours:
-    """What the boxes of a map are coloured by."""
+    """How the boxes of a map are coloured."""
 
     by: Literal["kind", "age"]
     now_ms: int
@@ -159,7 +159,7 @@ def _open_tiles(
 
 
 def show_legend(address: str, by: str, /, **kept: str | None) -> Markup:
-    """What the colours of the map stand for, and the other way to colour it."""
+    """The legend of the map, with a link to the other colouring."""
     chips = [tag("span", tag("i", class_=f"fill-{name}", aria_hidden="true"), text)
              for name, text in COLOURS[by].items()]  # fmt: skip
     ways = [tag("a", f"by {name}", href=link_to(address, **kept | {"by": name}),
@@ -289,7 +289,7 @@ def show_name_field(label: str) -> Markup:
 
 def show_tick(node: str, name: str) -> Markup:
     """The checkbox of a row."""
-    return tag("input", type="checkbox", name="node_ids", value=node, aria_label=f"Tick {name}")
+    return tag("input", type="checkbox", name="node_ids", value=node, aria_label=f"Select {name}")
 
 
 def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Content:
@@ -305,7 +305,7 @@ def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: 
         ("Kind", kind),
     ]
     if node.target:
-        facts.append(("Leads to", tag("code", show_path(node.target))))
+        facts.append(("Target", tag("code", show_path(node.target))))
     above = join_node(index.id, node.parent) if node.parent else None
     address, api = f"/disk/{index_id}", f"/api/indexes/{index_id}/nodes/{node_id}"
     return frame(
@@ -313,8 +313,8 @@ def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: 
         "/disk",
         tag("div", tag("h1", name),
             tag("p", tag("code", show_path(detail.path)),
-                tag("a", "Its folder", href=link_to(address, node=above)) if above else None,
-                tag("a", "Look inside", href=link_to(address, node=node_id))
+                tag("a", "Parent folder", href=link_to(address, node=above)) if above else None,
+                tag("a", "Open", href=link_to(address, node=node_id))
                 if node.listable else None,
                 tag("a", "Download", href=f"{api}/download") if detail.shown else None,
                 class_="facts"), class_="head"),
@@ -326,7 +326,7 @@ def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: 
 
 def _show_beginning(app: App, detail: NodeDetail, api: str) -> Markup:
     if not detail.shown:
-        return show_note("The contents of this are not shown")
+        return show_note("The contents cannot be shown")
     try:
         preview = preview_file(app.disk, detail.index, detail.node)
     except SondeError as error:

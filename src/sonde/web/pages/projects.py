@@ -1,4 +1,4 @@
-"""The pages of projects and jobs: the state of each index, what runs, and forms to start it."""
+"""The pages of projects and jobs: the state of each index, jobs, and forms to start them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def begin(
     *,
     work: Work,
 ) -> Response:
-    """Start a job on a project; entering that of a detected one is consent, unless very large."""
+    """Start a job on a project. For a detected project the form is consent, unless very large."""
     agreed = Work(ask=lambda asked: asked.startswith(INDEX_QUESTION) or None, caller=work.caller)
     root = project.strip()
     index.start_project_job(app, root, action, confirm, work=agreed)
@@ -43,7 +43,7 @@ def begin(
 
 
 def stop(app: App, job_id: index.JobParam, *, work: Work) -> Response:
-    """Stop a job; it is no error if it has ended meanwhile."""
+    """Stop a job; it may have ended meanwhile."""
     with suppress(InvalidRequest):
         index.stop_job(app, job_id, work=work)
     job = index.read_job(app, job_id, work=work)
@@ -65,7 +65,7 @@ def show_projects(app: App, *, work: Work) -> Content:
     cards = [_show_card(row, row["projectPath"] in running) for row in rows]
     nothing = html.show_note(
         "No project is indexed yet",
-        tag("p", "Name its folder above, or go there and let sonde read it once."),
+        tag("p", "Enter its folder above, or index it from a terminal:"),
         tag("pre", tag("code", "cd your/project\nsonde index")),
     )
     form = html.show_folder_form("/projects", "project", "Index", "~/code/project")
@@ -84,7 +84,7 @@ def show_projects(app: App, *, work: Work) -> Content:
 
 
 def _show_branches(state: MirrorsState) -> Markup:
-    """The branches of a shared index: commit, when it was pushed, and whether it is here."""
+    """The branches of a shared index: commit, time of the push, and whether it is cached."""
     heads = [tag("th", name, scope="col") for name in ("Branch", "Commit", "Pushed", "Here")]
     rows = [
         tag("tr",
@@ -104,7 +104,7 @@ def _show_branches(state: MirrorsState) -> Markup:
 def show_jobs_page(
     app: App, part: Annotated[Literal["jobs"] | None, Param("Only the lists")] = None, *, work: Work
 ) -> Content:
-    """What runs, how far it is, and what was done lately."""
+    """Running jobs with their progress, and recent ones."""
     jobs = _read_jobs(app, work)
     running = [job for job in jobs if job["status"] == "running"]
     ended = [job for job in jobs if job["status"] != "running"]
@@ -112,7 +112,7 @@ def show_jobs_page(
     lists = html.join([
         tag("p", words, class_="summary", role="status"),
         show_jobs(running) if running else None,
-        [tag("h2", "Lately"), show_jobs(ended)] if ended else None,
+        [tag("h2", "Recent"), show_jobs(ended)] if ended else None,
     ])  # fmt: skip
     if part:
         return Content(lists, "text/html")
@@ -157,7 +157,7 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
         tag("div",
             tag("div", tag("h1", name_folder(root), " ", html.show_status(status["status"])),
                 tag("p", html.show_place(root),
-                    tag("a", "Search it", href=link_to("/", project=root)), class_="facts")),
+                    tag("a", "Search", href=link_to("/", project=root)), class_="facts")),
             None if status["status"] == "indexing" else _show_actions(root),
             class_="head split"),
         html.show_facts(facts),
@@ -216,8 +216,8 @@ def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:
 def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Markup:
     """A table of jobs as `read_job` answers them; the script of the page updates running ones."""
     if not jobs:
-        return tag("p", "Nothing has been done here lately.", class_="faint")
-    names = ("What", "About", "How far", "Began")
+        return tag("p", "No recent jobs.", class_="faint")
+    names = ("Job", "Target", "Progress", "Started")
     heads = [tag("th", name, scope="col") for name in names]
     head = tag("tr", heads, tag("th", tag("span", "Stop", class_="hidden"), scope="col"))
     rows = [_show_job(job, reload) for job in jobs]
@@ -226,14 +226,14 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Mar
 
 
 _JOB_WORDS = {
-    "index": ("Indexing", "Indexed"), "refine": ("Making deep vectors of", "Made deep vectors of"),
+    "index": ("Indexing", "Indexed"), "refine": ("Computing deep vectors", "Computed deep vectors"),
     "check": ("Checking", "Checked"), "scan": ("Scanning", "Scanned"),
-    "duplicates": ("Comparing files of", "Compared files of"), "views": ("Cutting", "Cut"),
+    "duplicates": ("Comparing files", "Compared files"), "views": ("Building views", "Built views"),
     "embed": ("Embedding", "Embedded"), "import": ("Importing", "Imported"),
     "rest": ("Tidying up", "Tidied up"), "warm": ("Loading", "Loaded"),
     "tidy": ("Compacting", "Compacted"), "export": ("Exporting", "Exported"),
 }  # fmt: skip
-"""What a job does to its subject, while it runs and afterwards."""
+"""The name of each kind of job, while it runs and afterwards."""
 
 
 def _describe_progress(row: Mapping[str, Any]) -> str:
@@ -245,12 +245,12 @@ def _describe_progress(row: Mapping[str, Any]) -> str:
 
 
 def format_left(seconds: float) -> str:
-    """A time that remains, in words: `20 s`, `3 min`."""
+    """A remaining time, in words: `20 s`, `3 min`."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _describe_outcome(job: Mapping[str, Any]) -> str:
-    """What came of a job that has ended: why it failed, or how long it took."""
+    """The outcome of a job that has ended: why it failed, or how long it took."""
     error, began, ended = job.get("error") or {}, job.get("startedAt"), job.get("finishedAt")
     if error or not began or not ended:
         return str(error.get("userMessage", ""))
@@ -266,12 +266,13 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
     kind, subject, running = job["kind"], job["subject"], job["status"] == "running"
     note = _describe_progress(job) if running else _describe_outcome(job)
     doing, did = _JOB_WORDS.get(kind, (kind.capitalize(), kind.capitalize()))
-    about = tag("code", name_folder(subject), title=subject)
+    name = "knowledge" if subject.startswith("knowledge:") else name_folder(subject)
+    about = tag("code", name, title=subject)
     if "indexUrl" in job:
         about = tag("a", "scanned folder", href=f"/disk/{subject}")
     return tag(
         "tr",
-        tag("td", doing if running else did if job["status"] == "done" else doing),
+        tag("td", did if job["status"] == "done" else doing),
         tag("td", about),
         tag("td",
             html.show_status(job["status"], data_status=True),

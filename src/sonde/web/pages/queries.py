@@ -1,4 +1,4 @@
-"""The pages of saved queries: write a filter, see how it is answered, run it into a set."""
+"""The pages of saved queries: write a filter, see its plan, run it into a set."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ from sonde.web.pages.nodes import format_counts, show_entry_table
 _CARDS = 50  # a few screens
 _SAMPLE = 10  # a first look; the whole set has its own page
 _HELP = (
-    ("name:*.log", "the name fits a glob; path:build/** the whole path"),
-    ("name~^test_", "the name holds a match of a regular expression; path~ too"),
-    ("ext:py  kind:file  under:src", "the ending, the kind, the folder it is below"),
+    ("name:*.log", "the name matches a glob; path:build/** matches the whole path"),
+    ("name~^test_", "the name matches a regular expression; so does path~"),
+    ("ext:py  kind:file  under:src", "the extension, the kind, the folder it is in"),
     ("size>10MB  depth<=3", "compared with < <= > >= ="),
-    ("age>30d  modified<2026-01-31", "changed longer ago; before a day"),
+    ("age>30d  modified<2026-01-31", "last changed more than 30 days ago, or before a date"),
     ("is:duplicate", "or empty, hidden, unreadable"),
     ('content~"TODO|FIXME"', "a line of the file matches"),
-    ('hybrid:"where prices are made"', "among the best answers; lexical: and semantic: too"),
-    ("not ext:log  (a or b)", "and may be left out; or binds loosest"),
+    (
+        'hybrid:"where prices are made"',
+        "among the best search results; also lexical: and semantic:",
+    ),
+    ("not ext:log  (a or b)", "`and` is optional; `or` binds loosest"),
 )
 
 FilterParam = Annotated[str, Param("The filter", max_length=4000)]
@@ -131,8 +134,8 @@ def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
         _show_form("/queries", draft, place),
         tag("h2", "Saved"),
         tag("ul", cards, class_="cards") if cards else html.show_note(
-            "Nothing is saved yet", tag("p", "Write a filter above; what it finds is kept as a "
-                                        "set that you can look through.")),
+            "No saved queries yet", tag("p", "Write a filter above. What it finds is saved as a "
+                                        "set that you can browse.")),
         html.show_next(page.cursor, "/queries"),
     )  # fmt: skip
 
@@ -161,7 +164,7 @@ def _show_card(query: SavedQuery, roots: Mapping[str, str]) -> Markup:
 
 
 def show_query_page(app: App, query_id: QueryParam, *, work: Work) -> Content:
-    """One query: its filter, what its last run found, and how it is answered."""
+    """One query: its filter, the result of its last run, and its plan."""
     return _show_one(app, query_id, None, work)
 
 
@@ -175,36 +178,32 @@ def _show_one(app: App, query_id: str, draft: _Draft | None, work: Work) -> Cont
         tag("div",
             tag("div", tag("h1", name),
                 tag("p", tag("a", name_folder(root), href=f"/disk/{query.index}", title=root),
-                    tag("span", _show_last_run(query, "not run since it was written")),
+                    tag("span", _show_last_run(query, "not run since it was changed")),
                     class_="facts")),
             tag("div", html.show_button(f"{address}/run", "Run", kind=""),
-                html.show_button(f"{address}/forget", "Forget"), class_="below"),
+                html.show_button(f"{address}/forget", "Delete"), class_="below"),
             class_="head split"),
         _show_form(address, draft or _Draft(query.filter, name)),
         tag("h2", "Found"),
         _show_found(app, query, work),
-        tag("details", tag("summary", "How it is answered"),
+        tag("details", tag("summary", "Query plan"),
             _show_plan(sets.explain_query(app.disk, query)), class_="more"),
     )  # fmt: skip
 
 
 def _show_found(app: App, query: SavedQuery, work: Work) -> Markup:
     if not query.selection or not query.executed_ms:
-        return html.show_note(
-            "It was not run yet", tag("p", "Run it, and what it finds is kept here.")
-        )
+        return html.show_note("Not run yet", tag("p", "Run it to see what it finds."))
     found = sets.describe_set(app.disk, sets.find_set(app.disk, work.caller, query.selection))
     entries = sets.list_entries(app.disk, found.set, limit=_SAMPLE, cursor=None)
     if not entries.page.rows:
-        return html.show_note(
-            "Nothing fits", tag("p", "No file or folder of the scan is like that.")
-        )
+        return html.show_note("Nothing matches", tag("p", "No file or folder in the scan matches."))
     return tag(
         "div",
         tag("p", tag("strong", html.show_size(found.totals.size)), " in ",
             format_counts(found.totals), class_="summary"),
         show_entry_table(entries, ticks=False),
-        tag("p", tag("a", "The whole set", href=f"/sets/{query.selection}"), class_="below"),
+        tag("p", tag("a", "Show all", href=f"/sets/{query.selection}"), class_="below"),
     )  # fmt: skip
 
 
@@ -215,13 +214,13 @@ def _show_plan(plan: Plan) -> Markup:
         tag("h3", "Statement"), tag("pre", tag("code", plan.sql), tabindex="0"),
         tag("h3", "Values"), tag("pre", tag("code", values), tabindex="0"),
         tag("h3", "Steps"), tag("ol", [tag("li", tag("code", step)) for step in plan.steps]),
-        tag("p", "What is said of contents is searched for first; the statement then takes the "
-            "files that were found.", class_="faint"),
+        tag("p", "Conditions on contents are searched first; the statement then selects from the "
+            "files they found.", class_="faint"),
     )  # fmt: skip
 
 
 def _show_form(action: str, draft: _Draft, place: Markup | None = None) -> Markup:
-    """The filter and its name; of a new query also the `place` that it is about."""
+    """The filter and its name; for a new query also the folder to search (`place`)."""
     wrong, text, error = draft.problem, draft.filter, None
     if wrong:
         at = min(int(wrong.facts.get("at") or 0), len(text))
@@ -244,7 +243,7 @@ def _show_form(action: str, draft: _Draft, place: Markup | None = None) -> Marku
             tag("button", "Save and run", name="then", value="run",
                 class_=None if place else "quiet"),
             class_="below"),
-        tag("details", tag("summary", "What can be written"),
+        tag("details", tag("summary", "Filter syntax"),
             tag("dl", [tag("div", tag("dt", tag("code", text)), tag("dd", about))
                        for text, about in _HELP], class_="help"),
             class_="more", open=bool(wrong)),

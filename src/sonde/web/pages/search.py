@@ -21,6 +21,7 @@ from sonde.tools.research import search
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.types import HitRow, Json
+from sonde.web.pages import html
 from sonde.web.pages.home import show_home
 from sonde.web.pages.html import Markup, frame, link_to, show_error, show_icon, show_note, tag
 from sonde.web.results.groups import FileGroup, Mode, ResultPage, SearchForm, show_results
@@ -72,7 +73,7 @@ def show_search(
 
 
 def _add_fields(query: str, path: str, language: str) -> str:
-    """The query with a folder and a language that an address names apart from it."""
+    """The query with the folder and language of separate fields added as conditions."""
     given = parse_query(query)
     fields = (("file", f"{path.strip('/')}/" if path.strip("/") else ""), ("lang", language))
     for field, value in fields:
@@ -82,7 +83,7 @@ def _add_fields(query: str, path: str, language: str) -> str:
 
 
 def _choose_project(app: App, known: Sequence[str]) -> str:
-    """The project in which the server was started, else the first."""
+    """The project the server was started in, else the first."""
     try:
         here = find_project(app.workspace).key
     except SondeError:
@@ -129,7 +130,7 @@ def _show_form(asked: SearchForm, known: Sequence[str]) -> Markup:
 
 
 def _name_root(root: str, roots: Sequence[str]) -> str:
-    """The shortest end of a root that no other root ends with."""
+    """The shortest unambiguous suffix of a root."""
     parts = root.strip("/").split("/")
     for size in range(1, len(parts)):
         name = "/".join(parts[-size:])
@@ -146,7 +147,7 @@ def _choose(name: str, label: str, choices: Sequence[tuple[str, str]], chosen: s
 
 
 def _show_completions(app: App, text: str, asked: SearchForm, known: Sequence[str]) -> Markup:
-    """The items of the list under the box; each says what the query becomes."""
+    """The items of the completion list; each carries the completed query."""
 
     def list_values(field: Field, prefix: str) -> Sequence[str]:
         if field == "lang":
@@ -179,28 +180,32 @@ def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str])
         # inside the page, so that the query can be corrected
         return show_error(error)
     if not found.groups:
-        return _show_nothing(asked, found)
+        return _show_nothing(asked, found, known)
     return show_results(asked, found, _choose_highlight(asked))
 
 
-def _show_nothing(asked: SearchForm, found: ResultPage) -> Markup:
-    """Why nothing was found, and what to take back."""
+def _show_nothing(asked: SearchForm, found: ResultPage, known: Sequence[str]) -> Markup:
+    """Why nothing was found, and what to try instead."""
     query = parse_query(asked.query, named_only=asked.tab == "lines")
     ways = [
         tag("li", tag("a", "Without ", tag("code", one), href=asked.link(q=str(query.toggle(one)))))
         for one in query.conditions
     ]
-    hint = "Notes, documents and chats come in with sonde knowledge import FOLDER."
+    if "mode" in _TABS[asked.tab].fields and asked.mode != "semantic":
+        ways.append(tag("li", tag("a", "Search by meaning", href=asked.link(mode="semantic"))))
+    if asked.tab not in ("paths", "knowledge") and asked.project != ALL and len(known) > 1:
+        ways.append(tag("li", tag("a", "Search all projects", href=asked.link(project=ALL))))
+    hint = html.show_sentence("Import notes, documents and chats: `sonde knowledge import FOLDER`.")
     return show_note(
         "Nothing found",
-        tag("p", found.note or "Nothing here fits what you asked for."),
+        tag("p", html.show_sentence(found.note or "Nothing here matches your search.")),
         tag("p", hint) if asked.tab == "knowledge" else None,
         tag("ul", ways, class_="ways") if ways else None,
     )
 
 
 def _choose_highlight(asked: SearchForm) -> Finder:
-    """What is marked in titles and texts whose matches are not known exactly."""
+    """What to highlight in titles, and in texts whose exact matches are unknown."""
     if asked.tab in ("lines", "related"):
         return lambda _text: []
     if asked.tab == "paths":
@@ -270,15 +275,15 @@ class Tab:
     icon: str
     placeholder: str
     fields: frozenset[str] = frozenset()
-    """The choices beside the box that it takes."""
+    """The choices next to the box that apply to it."""
 
 
 _ASKED = frozenset({"project", "mode"})
 _TABS: Mapping[str, Tab] = {
     "all": Tab("Everything", _find_all, "layers",
-               "Ask a question, or name a thing: lang:python retry", _ASKED),
+               "Ask a question, or type a name: lang:python retry", _ASKED),
     "code": Tab("Code", find_hits, "code", "A question about the code, or a symbol", _ASKED),
-    "docs": Tab("Docs", find_hits, "book-open", "A question to the documentation", _ASKED),
+    "docs": Tab("Docs", find_hits, "book-open", "A question about the documentation", _ASKED),
     "lines": Tab("Lines", find_hits, "regex",
                  "A regular expression, such as TODO|FIXME lang:python", frozenset({"project"})),
     "paths": Tab("Paths", find_paths, "folder-tree",

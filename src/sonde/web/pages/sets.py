@@ -1,4 +1,4 @@
-"""The pages of resource sets: what was ticked in listings, kept under a name."""
+"""The pages of resource sets: named selections from listings."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def keep(
     *,
     work: Work,
 ) -> RedirectResponse:
-    """Put what was ticked into a new set, or into an existing one."""
+    """Put the selected nodes into a new or an existing set."""
     if not node_ids:
         raise InvalidRequest(
             "no node_ids",
-            user_message="Nothing is ticked.",
-            next_action="Go back and tick what the set is to hold.",
+            user_message="Nothing is selected.",
+            next_action="Go back and select what to put into the set.",
         )
     disk, caller = app.disk, work.caller
     if into:
@@ -55,7 +55,7 @@ def keep(
 def take_out(
     app: App, selection_id: SetParam, node_ids: NodesParam = (), *, work: Work
 ) -> RedirectResponse:
-    """Take what was ticked out of a set; the files stay."""
+    """Remove the selected nodes from a set; the files stay."""
     sets.change_set(app.disk, sets.find_set(app.disk, work.caller, selection_id), remove=node_ids)
     return lead_to(f"/sets/{selection_id}")
 
@@ -69,7 +69,7 @@ def combine_sets_form(
     *,
     work: Work,
 ) -> RedirectResponse:
-    """Combine two sets into a new one; they stay as they are."""
+    """Combine two sets into a new one, leaving both unchanged."""
     first, second = (sets.find_set(app.disk, work.caller, each) for each in (selection_id, other))
     return lead_to(f"/sets/{sets.combine_sets(app.disk, first, op, second, name.strip()).id}")
 
@@ -86,8 +86,8 @@ def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
     ]  # fmt: skip
     nothing = html.show_note(
         "There are no sets yet",
-        tag("p", "Tick files and folders in a listing of the disk and keep them under a name."),
-        tag("p", tag("a", "To the disk", href="/disk")),
+        tag("p", "Select files and folders in a disk listing and save them under a name."),
+        tag("p", tag("a", "Go to the disk", href="/disk")),
     )
     return frame(
         "Sets",
@@ -101,7 +101,7 @@ def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
 def show_set_page(
     app: App, selection_id: SetParam, cursor: CursorParam = None, *, work: Work
 ) -> Content:
-    """One set, its entries to be ticked and taken out."""
+    """One set, whose entries can be selected and removed."""
     found = sets.describe_set(app.disk, sets.find_set(app.disk, work.caller, selection_id))
     entries = sets.list_entries(app.disk, found.set, limit=_ROWS, cursor=cursor)
     totals = found.totals
@@ -112,11 +112,11 @@ def show_set_page(
         tag("div",
             tag("div", tag("h1", name),
                 tag("p", html.show_size(totals.size), tag("span", format_counts(totals)),
-                    tag("a", "The folder they are in", href=f"/disk/{index}"), class_="facts")),
-            html.show_button(f"{address}/forget", "Forget this set"),
+                    tag("a", "Open the folder", href=f"/disk/{index}"), class_="facts")),
+            html.show_button(f"{address}/forget", "Delete this set"),
             class_="head split"),
         tag("form", show_entry_table(entries),
-            tag("p", tag("button", "Take out what is ticked", class_="quiet"), class_="below"),
+            tag("p", tag("button", "Remove selected", class_="quiet"), class_="below"),
             method="post", action=f"{address}/remove")
         if entries.page.rows else html.show_note("This set is empty"),
         html.show_next(entries.page.cursor, address),

@@ -1,4 +1,4 @@
-"""The pages, forms, downloads and static files that are served besides verbs."""
+"""The pages, forms, downloads and static files."""
 
 from __future__ import annotations
 

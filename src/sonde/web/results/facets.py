@@ -1,4 +1,4 @@
-"""Facets: what the results are, counted, each a link that puts a condition into the query."""
+"""Facets: counts of the results by property, each a link that adds a condition to the query."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _KIND_NAMES = {"code": "Code", "docs": "Docs", "config": "Config", "notes": "Not
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """One value of a facet: what it adds to the query, and how many results have it."""
+    """One value of a facet: the condition it adds, and how many results match."""
 
     label: str
     condition: QueryCondition
     count: int | None = None
-    """None where it is not known: results of other values are not counted."""
+    """None if unknown, because results of other values are not counted."""
     icon: str = ""
 
 
@@ -123,7 +123,7 @@ _FACET_FIELDS: dict[str, Field] = {
 
 
 def _add_chosen(values: list[FacetValue], query: Query, facet: str) -> list[FacetValue]:
-    """The values with those of the query that no result counts any more, to take back."""
+    """The values plus conditions of the query that match no result, so they can be removed."""
     known = {value.condition for value in values}
     chosen = [
         FacetValue(_label(one), one)
@@ -172,7 +172,7 @@ def _show_value(value: FacetValue, asked: SearchForm, query: Query) -> Markup:
 
 
 def _without_above(query: Query, folder: str) -> Query:
-    """The query without the folders above one: they would let the rest of them through."""
+    """The query without the parent folders of one, which would include their other files."""
     above = (
         part for part in query.conditions
         if part.field == "file" and not part.negated and part.value.endswith("/")

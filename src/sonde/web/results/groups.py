@@ -1,4 +1,4 @@
-"""A page of search results as values and as HTML: matches by file, in colours, with reasons."""
+"""A page of search results as values and as HTML: highlighted matches by file, with reasons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from sonde.projects.literal import EXACT
 from sonde.searching.query_language import FileKind
-from sonde.text.formats import count_of
+from sonde.text.formats import count_of, format_heading
 from sonde.text.highlight import Finder, TextSpan, join_parts
 from sonde.text.syntax_highlighting import Token, highlight_code
 from sonde.types import Hit
@@ -19,10 +19,10 @@ from sonde.web.pages.html import Markup, join, link_file, link_to, show_icon, ta
 
 Mode = Literal["hybrid", "lexical", "semantic"]
 SHOWN_MATCHES, SHOWN_LINES = 3, 10
-"""Matches of a file that are not folded: passages of several lines, and single lines."""
+"""How many matches of a file are not folded: passages, and single lines."""
 _GAP = "⋮"
 _REFINED = re.compile(r"complete; deeper vectors for (\d+) % of chunks")
-"""Nothing is missing; a deeper model still reads what the first one has read."""
+"""The index is complete; the deep model is still computing vectors."""
 _DATED = re.compile(r"as of (\S+); not compared with the files")
 _LANGUAGE_NAMES = {
     "cpp": "C++", "csharp": "C#", "css": "CSS", "html": "HTML", "javascript": "JavaScript",
@@ -59,18 +59,18 @@ class SearchForm:
 
 
 class Row(NamedTuple):
-    """A line of code that is shown."""
+    """One line of code on the page."""
 
     number: int
     """0 stands for lines left out."""
     tokens: Sequence[Token]
     spans: Sequence[TextSpan] = ()
-    """What of it matches."""
+    """The matching parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownMatch:
-    """Some lines of a file that are shown."""
+    """A passage of a file on the page."""
 
     rows: Sequence[Row]
     href: str
@@ -87,12 +87,12 @@ class FileGroup:
     href: str
     kind: FileKind = "code"
     project: str = ""
-    """Empty where all results are of one."""
+    """Empty if all results are from one project."""
     language: str = ""
     count: int = 0
     matches: Sequence[ShownMatch] = ()
     excerpt: str = ""
-    """For entries, which have no lines."""
+    """The text of an entry, which has no lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ class ResultPage:
     groups: Sequence[FileGroup]
     total: int
     files: int | None = None
-    """How many files the matches are in, where it is known."""
+    """The number of files with matches, if known."""
     more: Mapping[str, str | int | None] = field(default_factory=dict)
-    """The field in which the address of the next page differs; None if there is none."""
+    """The field that differs in the address of the next page; None values if there is none."""
     note: str = ""
     freshness: str = ""
     milliseconds: int | None = None
@@ -117,25 +117,27 @@ class ResultPage:
 # --- reasons ---
 
 _REASONS: Mapping[str, str] = {
-    "lexical": "holds your words", "dense": "close in meaning", "deep": "close in meaning",
-    "defines": "defines it", "definition": "a name in it fits", "name": "its name fits",
-    "is_named": "its name fits", "is_spelled": "its name fits", "is_qualified": "its name fits",
-    "scope": "its surroundings fit", "stem": "the file's name fits",
-    "folder": "the folder's name fits", "path": "the path fits", "holds_name": "uses the name",
+    "lexical": "contains your words", "dense": "close in meaning", "deep": "close in meaning",
+    "defines": "defines it", "definition": "a name in it matches", "name": "its name matches",
+    "is_named": "its name matches", "is_spelled": "its name matches",
+    "is_qualified": "its name matches",
+    "scope": "its surroundings match", "stem": "the file's name matches",
+    "folder": "the folder's name matches", "path": "the path matches",
+    "holds_name": "uses the name",
     "importers": "many files import it", "test_asked": "a test, as asked",
-    "opening": "its first lines fit", "told_lexical": "holds your words",
-    "code": "holds your words",
-    "chunk_lexical": "holds your words", "chunk_dense": "close in meaning",
+    "opening": "its first lines match", "told_lexical": "contains your words",
+    "code": "contains your words",
+    "chunk_lexical": "contains your words", "chunk_dense": "close in meaning",
     "chunk_deep": "close in meaning", "own": "close in meaning",
-    "told_dense": "close in meaning", "told_path": "you name its path",
-    "told_frame": "a line of your stack trace", "told_name": "you name it",
+    "told_dense": "close in meaning", "told_path": "you named its path",
+    "told_frame": "a line of your stack trace", "told_name": "you named it",
 }  # fmt: skip
-"""Features of the ranking, or what their names begin with, as a reader would say it."""
+"""Ranking features, or prefixes of their names, in plain words."""
 _MOST_REASONS = 3  # a line, also on a phone; the rest counts for little
 
 
 def describe_reasons(hit: Hit) -> tuple[str, ...]:
-    """Why a hit is where it is, strongest first, in words."""
+    """The reasons for a hit's rank, strongest first, in words."""
     if hit.score_type == EXACT:
         return ("exactly what you typed",)
     said = (
@@ -150,10 +152,8 @@ def describe_reasons(hit: Hit) -> tuple[str, ...]:
 
 
 def number_rows(hit: Hit, whole: Hit, find: Finder) -> list[Row]:
-    """The lines shown of a hit with their numbers, colours and matches.
-
-    Colours come from the whole passage: what is shown may begin inside a comment.
-    """
+    """The lines shown of a hit with their numbers, colours and matches. Colours come from the whole
+    passage: what is shown may begin inside a comment."""
     lines = [line.removesuffix("\r") for line in hit.text.removesuffix("\n").split("\n")]
     parts = hit.parts or ((hit.start_line, hit.start_line + len(lines) - 1),)
     numbers: list[int] = []
@@ -220,7 +220,7 @@ def _show_code(match: ShownMatch) -> Markup:
 
 def _show_match(match: ShownMatch) -> Markup:
     names = match.symbol.split(" > " if " " in match.symbol else ".")
-    steps = [tag("span", step) for step in names if step]
+    steps = [tag("span", step) for step in map(format_heading, names) if step]
     trail = join(chain.from_iterable((tag("i", "›", aria_hidden="true"), step) for step in steps))
     head = [
         tag("a", trail, href=match.href, class_="symbol") if steps else None,
@@ -247,6 +247,7 @@ def _show_group(group: FileGroup, find: Finder, *, folded_after: int, noun: str)
     ]  # fmt: skip
     head = tag("h2", show_icon(KIND_ICONS[group.kind]),
                tag("a", title, href=group.href, class_="open"),
+               html.show_copy_button(group.title) if group.kind != "notes" else None,
                tag("span", facts, class_="facts"))  # fmt: skip
     shown = [_show_match(each) for each in group.matches[:folded_after]]
     rest = [_show_match(each) for each in group.matches[folded_after:]]
@@ -288,7 +289,7 @@ def show_results(asked: SearchForm, found: ResultPage, find: Finder) -> Markup:
 
 
 def _summarize(found: ResultPage) -> list[object]:
-    """How many there are, said so that it is true, how long it took, and how far to trust it."""
+    """The number of results, honestly stated, the time taken, and the freshness."""
     counted = count_of(found.total, found.noun)
     place = f" in {count_of(found.files, 'file')}" if found.files and found.noun != "file" else ""
     fresh: str | Markup = found.freshness
@@ -301,7 +302,7 @@ def _summarize(found: ResultPage) -> list[object]:
         f" · {found.milliseconds} ms" if found.milliseconds is not None else None,
         tag("span", fresh, class_="badge", title=found.freshness)
         if fresh not in ("", "complete", "complete, as watched") else None,
-        tag("span", found.note, class_="remark") if found.note else None,
+        tag("span", html.show_sentence(found.note), class_="remark") if found.note else None,
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The searches of the search page: passages, lines, paths and entries as groups by file."""
+"""The searches of the search page; passages, lines and paths are grouped by file."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ from sonde.web.results.groups import (
 )
 
 _PAGE_FILES = 8
-"""Files of a page: a few screens, and quick enough to show while one types."""
+"""Files per page: a few screens, and fast enough to show while typing."""
 _BEST = 40
-"""Passages of code, and of docs, that are ranked: more than anybody reads."""
+"""Passages ranked of code, and of docs: more than anyone reads."""
 _PATHS_PAGE_SIZE = 100  # paths are short: a few screens
 _MAX_PATHS = 1000  # a glob that matches more is too wide to read through
-_SNIPPET_CHARS = 600  # of each match: about twelve lines
+_FIRST_CHARS = 600  # of the best match of a file: about twelve lines
+_FURTHER_CHARS = 250  # of the others: about five, so that a screen shows several files
 _MOST_MATCHES, _MOST_LINES = 6, 60  # of a file that are shown at all, folded or not
 _NOTES_AT = 3  # files before the notes: what a query is about is more often code
 _GLOB_CHARS = frozenset("*?[{")
@@ -53,7 +54,7 @@ _TAB_CONDITIONS: Mapping[str, tuple[QueryCondition, ...]] = {
 def find_hits(
     app: App, asked: SearchForm, work: Work, notes: Sequence[FileGroup] = ()
 ) -> ResultPage:
-    """Passages, best first, or lines by path; by file, with facets. Notes go among the first."""
+    """Passages, best first, or lines by path; grouped by file, with facets. Notes come early."""
     began = time.perf_counter()
     query = parse_query(asked.query)
     is_lines = asked.tab == "lines"
@@ -69,17 +70,17 @@ def find_hits(
     changed = find_changed_hits(app.workspace, taken, just_searched=not asked.cursor)
     find = find_query_words(query.text)
 
-    def show_passage(hit: Hit) -> ShownMatch:
+    def show_passage(hit: Hit, chars: int) -> ShownMatch:
         """Cut to the lines that answer."""
         moved = (hit.project, hit.path) in changed
         assert page.question is not None
-        shown = present_hit(app.workspace, page.question, hit, _SNIPPET_CHARS, moved=moved)
+        shown = present_hit(app.workspace, page.question, hit, chars, moved=moved)
         rows = number_rows(shown, hit, find) if shown.text else []
         return ShownMatch(rows, link_hit(shown), shown.symbol, describe_reasons(shown), shown.stale)
 
-    def show_line(hit: Hit) -> ShownMatch:
+    def show_line(hit: Hit, _chars: int) -> ShownMatch:
         """With what of it matches."""
-        shown = page.present(hit, _SNIPPET_CHARS)
+        shown = page.present(hit, _FIRST_CHARS)
         line, spans = shown.hit, shown.columns if not shown.is_clipped else ()
         tokens = highlight_code(line.text.removesuffix("\r"), line.language)[0]
         return ShownMatch([Row(line.start_line, tokens, spans)], link_hit(line), stale=line.stale)
@@ -90,6 +91,8 @@ def find_hits(
     after = page.offset + _PAGE_FILES
     more = app.workspace.results.cursor_at(page.results, after) if after < len(files) else None
     ranking = page.ranking
+    if not hits:  # a word that no file holds: notes without it are no answer either
+        notes = [note for note in notes if find(note.title) or find(note.excerpt)]
     return ResultPage(
         [*groups[:_NOTES_AT], *notes, *groups[_NOTES_AT:]], len(hits), len(files), {"cursor": more},
         ranking.note, ranking.freshness, round((time.perf_counter() - began) * 1000),
@@ -99,7 +102,7 @@ def find_hits(
 
 
 def find_similar(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    """What is near to a place or a passage, nearest first."""
+    """What is similar to a place or a passage, most similar first."""
     began, workspace = time.perf_counter(), app.workspace
     kinds: tuple[Kind, ...] = ("code", "docs")
     request = Request(
@@ -107,8 +110,8 @@ def find_similar(app: App, asked: SearchForm, work: Work) -> ResultPage:
     )
     page = open_search_page(workspace, request, work)
 
-    def show(hit: Hit) -> ShownMatch:
-        shown = page.present(workspace, hit, _SNIPPET_CHARS)
+    def show(hit: Hit, chars: int) -> ShownMatch:
+        shown = page.present(workspace, hit, chars)
         rows = number_rows(shown, hit, lambda _line: [])
         return ShownMatch(rows, link_hit(shown), shown.symbol, stale=shown.stale)
 
@@ -130,8 +133,8 @@ def _split_by_file(hits: Iterable[Hit]) -> list[list[Hit]]:
 
 
 def _group_files(hits: Iterable[Hit]) -> list[list[Hit]]:
-    """The hits by file, best first. Scores of code and docs are no measure of each other, so the
-    files of the kind that leads come first, two for each of the other."""
+    """The hits by file, best first. Scores of code and docs are not comparable, so the kind that
+    leads gets two files for each file of the other."""
     groups = _split_by_file(hits)
     counted = Counter[str]()
 
@@ -145,7 +148,7 @@ def _group_files(hits: Iterable[Hit]) -> list[list[Hit]]:
 
 
 def _make_request(asked: SearchForm) -> PageRequest:
-    """The search of a form; a cursor carries its own."""
+    """The search request of a form; a cursor carries its own."""
     mode: PageMode = "regex" if asked.tab == "lines" else asked.mode
     if asked.cursor:
         return PageRequest(mode)
@@ -160,10 +163,12 @@ def _make_request(asked: SearchForm) -> PageRequest:
 
 
 def _make_group(
-    hits: Sequence[Hit], show: Callable[[Hit], ShownMatch], most: int, *, name_project: bool
+    hits: Sequence[Hit], show: Callable[[Hit, int], ShownMatch], most: int, *, name_project: bool
 ) -> FileGroup:
     first = hits[0]
-    matches = [show(hit) for hit in hits[:most]]
+    matches = [
+        show(hit, _FURTHER_CHARS if at else _FIRST_CHARS) for at, hit in enumerate(hits[:most])
+    ]
     return FileGroup(
         first.path, matches[0].href, kind_of_file(first.path, first.kind),
         first.project if name_project else "", first.language, len(hits), matches,

@@ -42,6 +42,33 @@
 
   document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
+  // -- copying --------------------------------------------------------------------------------
+  async function copy(text, button) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = document.body.appendChild(document.createElement("textarea"));
+      area.value = text;
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    const label = button.querySelector("span");
+    const before = label.textContent;
+    if (button.classList.contains("done")) return;
+    label.textContent = "Copied";
+    button.classList.add("done");
+    setTimeout(() => {
+      label.textContent = before;
+      button.classList.remove("done");
+    }, 1200);
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button && !event.ctrlKey && !event.metaKey && !event.shiftKey) copy(button.dataset.copy, button);
+  });
+
   // -- forms ----------------------------------------------------------------------------------
   for (const each of document.querySelectorAll("form[method=post]")) {
     each.addEventListener("submit", () => document.body.setAttribute("aria-busy", "true"));

@@ -80,34 +80,12 @@
   follow();
 
   // -- copying --------------------------------------------------------------------------------
-  async function copy(text, button) {
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      const area = document.body.appendChild(document.createElement("textarea"));
-      area.value = text;
-      area.select();
-      document.execCommand("copy");
-      area.remove();
-    }
-    const label = button.querySelector("span");
-    const before = label.textContent;
-    if (button.classList.contains("done")) return;
-    label.textContent = "Copied";
-    button.classList.add("done");
-    setTimeout(() => {
-      label.textContent = before;
-      button.classList.remove("done");
-    }, 1200);
-  }
-
   const copyPath = $("[data-copy]");
-  copyPath?.addEventListener("click", () => copy(copyPath.dataset.copy, copyPath));
   const permanent = $("[data-permalink]");
   permanent?.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    copy(permalink(), permanent);
+    permanent.dataset.copy = permalink(); // page.js copies it
   });
 
   // -- editors: the one that was used last comes first ----------------------------------------
@@ -366,8 +344,8 @@
     n: () => step(1),
     p: () => step(-1),
     N: () => step(-1),
-    c: () => copyPath && (copy(copyPath.dataset.copy, copyPath), true),
-    y: () => permanent && (copy(permalink(), permanent), true),
+    c: () => copyPath && (copyPath.click(), true),
+    y: () => permanent && (permanent.click(), true),
     r: () => ($(".switch a:not([aria-current])")?.click(), Boolean($(".switch"))),
     w: () => ($("[data-raw]")?.click(), true),
     e: () => menu && ((menu.open = true), menu.querySelector("[data-editor]").focus(), true),

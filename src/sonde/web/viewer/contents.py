@@ -1,6 +1,6 @@
-"""What a project has at a path: the entries of a folder, the text of a file, bytes to show.
+"""The content at a path of a project: the entries of a folder, the text of a file, raw bytes.
 
-Everything passes the project's own policy: what searches may not read is neither listed nor shown.
+Everything passes the project's policy: what searches may not read is neither listed nor shown.
 """
 
 from __future__ import annotations

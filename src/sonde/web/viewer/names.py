@@ -30,7 +30,7 @@ def show_names(
     *,
     work: Work,
 ) -> Content:
-    """The definitions of a name and the lines that hold it as a whole word."""
+    """The definitions of a name, and the lines that contain it as a whole word."""
     place = readable_project(app.workspace, project)
     root, name = place.key, name.strip()
     definitions = find_named_symbols(app, root, name, path)
@@ -50,7 +50,7 @@ def show_names(
         if definitions else tag("p", "Not defined in this project.", class_="faint"),
         tag("h2", "Uses", tag("span", f"{len(uses)}{more}", class_="count")),
         _list_lines(root, uses)
-        if uses else tag("p", "No other line has this name.", class_="faint"),
+        if uses else tag("p", "No other line uses this name.", class_="faint"),
         tag("p", tag("a", "Search all lines",
                      href=link_to("/", q=rf"\b{name}\b", tab="lines", project=root)))
         if more else None,
@@ -60,7 +60,7 @@ def show_names(
     about = f"{count_of(len(definitions), 'definition')}, {count_of(len(uses), 'use')}"
     head = tag("div", tag("h1", tag("code", name)), tag("p", about, class_="facts"), class_="head")
     nothing = not definitions and not uses
-    body = show_note(f"Nothing is called {name}") if nothing else tag("div", lists, class_="names")
+    body = show_note(f"Nothing is named {name}") if nothing else tag("div", lists, class_="names")
     return frame(name, "", head, body, kind="names-page")
 
 

@@ -115,7 +115,7 @@ def _find_start(asked: FileView, page: int | None, total: int) -> int:
 
 
 def checksum(line: str) -> str:
-    """What a permanent link keeps of a line, to find it again."""
+    """The checksum of a line in a permalink, used to find the line again."""
     return f"{zlib.crc32(line.strip().encode('utf-8', 'replace')):08x}"
 
 
@@ -188,7 +188,7 @@ def _show_head(
     app: App, place: Project, asked: FileView, facts: Sequence[str], renders: bool,
     rows: Sequence[str] = (),
 ) -> Markup:  # fmt: skip
-    """Where the file is, and what can be done with it."""
+    """The path of the file, and its tools."""
     folder = asked.path.rpartition("/")[0]
     line = rows[asked.first - 1] if 0 < asked.first <= len(rows) else None
     permanent = asked.link(at=checksum(line) if line is not None else None)
@@ -205,13 +205,12 @@ def _show_head(
                 aria_current="true" if shows_source else None),
             class_="switch", aria_label="View") if renders else None,
         None if is_bytes else _show_find(asked),
-        tag("button", show_icon("copy"), tag("span", "Copy path"), type="button", class_="tool",
-            data_copy=asked.path, title="Copy the path (c)"),
+        html.show_copy_button(asked.path, "Copy the path (c)"),
         tag("a", show_icon("link"), tag("span", "Permalink"), href=permanent, class_="tool",
-            data_permalink=True, title="A link that follows these lines (y)"),
+            data_permalink=True, title="Copy a link that follows these lines (y)"),
         show_editors(app, place, asked),
         tag("a", show_icon("download" if is_bytes else "code"), tag("span", "Raw"), href=raw,
-            class_="tool", title="The bytes alone (w)", data_raw=True),
+            class_="tool", title="Open the raw file (w)", data_raw=True),
         tag("a", show_icon("search"), tag("span", "Search here"), class_="tool",
             href=link_to("/", project=asked.project, path=folder), title="Search in this folder"),
     ]  # fmt: skip
@@ -285,7 +284,7 @@ def _show_folder(app: App, place: Project, folder: contents.ProjectFolder, work:
 def send_original(
     app: App, path: PathParam, project: ProjectParam = None, *, work: Work
 ) -> Response:
-    """The bytes of a picture or a PDF, in a sandbox: a picture may hold scripts."""
+    """The bytes of a picture or a PDF, sandboxed because a picture may contain scripts."""
     data, mime = contents.read_original(readable_project(app.workspace, project), path)
     headers = {"content-security-policy": _SANDBOX, "cache-control": "private, no-cache",
                "x-content-type-options": "nosniff"}  # fmt: skip

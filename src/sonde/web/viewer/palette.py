@@ -1,4 +1,4 @@
-"""The palette: one box that leads to projects, files, symbols and actions; and the list of keys."""
+"""The palette, one box to go to projects, files, symbols and actions; and the list of keys."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _NAMED_FILES = 60  # files whose symbols are read for a name: a few milliseconds
 _MIN_NAME = 2  # letters, before symbols are looked up: one letter begins them all
 
 _ACTIONS = {
-    "Search": ("/", "search", "Ask a question, name a thing"),
+    "Search": ("/", "search", "Ask a question, or type a name"),
     "Projects": ("/projects", "layers", "What is indexed"),
     "Knowledge": ("/knowledge", "book-open", "Notes, documents, chats"),
-    "Disk": ("/disk", "hard-drive", "What takes the space"),
-    "Jobs": ("/jobs", "clock", "What runs, and how far it is"),
+    "Disk": ("/disk", "hard-drive", "What takes up space"),
+    "Jobs": ("/jobs", "clock", "What is running, and its progress"),
     "Queries": ("/queries", "list-filter", "Filters over a disk"),
-    "Sets": ("/sets", "files", "Files put together"),
+    "Sets": ("/sets", "files", "Saved selections"),
     "Set up agents": ("/setup", "terminal", "Let an agent search with sonde"),
-    "Keys": ("/keys", "keyboard", "Everything by keyboard"),
+    "Keys": ("/keys", "keyboard", "All keyboard shortcuts"),
 }
 """Title -> address, icon, purpose."""
 
@@ -73,7 +73,7 @@ def show_palette(
     *,
     work: Work,
 ) -> Content:
-    """Projects, files, symbols and actions whose name fits."""
+    """Projects, files, symbols and actions with a matching name."""
     groups = _find_groups(app, q.strip(), project, work)
     shown = [
         tag("section",
@@ -81,7 +81,7 @@ def show_palette(
             tag("ul", [_show_item(item) for item in items]), aria_label=name)
         for name, items in groups.items() if items
     ]  # fmt: skip
-    body = tag("div", shown, class_="palette-items") if shown else show_note("Nothing fits")
+    body = tag("div", shown, class_="palette-items") if shown else show_note("Nothing matches")
     if part:
         return Content(body, "text/html")
     form = tag(
@@ -141,7 +141,7 @@ def _find_groups(
 
 
 def _open_places(app: App, project: str | None, roots: Sequence[str]) -> Iterator[Project]:
-    """The project one is in, then others."""
+    """The current project, then others."""
     wanted = dict.fromkeys([*([project] if project else []), *roots])
     for root in islice(wanted, _SEARCHED_PROJECTS):
         try:
@@ -155,7 +155,7 @@ def _open_places(app: App, project: str | None, roots: Sequence[str]) -> Iterato
 def _find_files(
     places: Sequence[Project], query: str, fits: re.Pattern[str]
 ) -> Sequence[PaletteItem]:
-    """Files whose path holds the letters in order: in their name first, close together first."""
+    """Files whose path contains the letters in order; matches in the name come first."""
     found: list[tuple[tuple[int, int, int, str], PaletteItem]] = []
     for rank, place in enumerate(places):
         root = place.key

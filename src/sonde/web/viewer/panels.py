@@ -1,4 +1,4 @@
-"""What stands around a file: its path, the tree of files, its outline, the editors that open it."""
+"""The panels around a file: its path, the file tree, its outline, and links to editors."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _show_item(project: str, item: FolderItem, here: str, inner: Markup | None) 
 def show_listing(project: str, folder: ProjectFolder) -> Markup:
     """A folder as a table of its entries."""
     if not folder.items:
-        return show_note("Nothing here can be shown")
+        return show_note("There is nothing to show here")
     rows: Sequence[Markup] = [
         tag("tr",
             tag("td", tag("a", show_icon(choose_icon(item)), tag("span", item.name), class_="open",
@@ -114,7 +114,7 @@ def show_listing(project: str, folder: ProjectFolder) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """What of a file is to be shown."""
+    """The part of a file to show."""
 
     project: str
     path: str
@@ -131,7 +131,7 @@ class FileView:
 
 
 def show_editors(app: App, place: Project, asked: FileView) -> Markup | None:
-    """Links that open the file in an editor on this machine; only its own user has one there."""
+    """Links that open the file in an editor; only for the user of this machine."""
     chosen = app.workspace.editor
     if app.workspace.reach.user != LOCAL or chosen == "none":
         return None

@@ -1,7 +1,7 @@
 """Markdown and notebooks as safe HTML: rendered by markdown-it, sanitised by nh3.
 
-Nothing here trusts the text. Scripts, styles, forms, frames and handlers are dropped, classes other
-than those of highlighted code too; ids are only ours. Pictures come from this server or not at all.
+Nothing here trusts the text. Scripts, styles, forms, frames, handlers and all classes except those
+of highlighted code are dropped; ids are our own. Pictures come only from this server.
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ _MAX_CELLS = 2_000  # a notebook with more is generated, and too long to read
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlace:
-    """Where a document lies: its links and pictures are relative to it. Without a project, they
-    lead nowhere."""
+    """The base of a document's links and pictures; without a project they lead nowhere."""
 
     project: str
     path: str
