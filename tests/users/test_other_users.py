@@ -84,6 +84,15 @@ def shell() -> Iterator[Shell]:
             kill_processes(shell)
 
 
+def list_listening(process: int) -> set[str]:
+    """The addresses at which a process takes connections over the network."""
+    files = Path(f"/proc/{process}/fd").iterdir()
+    own = {str(file.readlink()) for file in files if file.is_symlink()}
+    tables = [Path(f"/proc/{process}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return {row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own}
+
+
 def list_paths(folder: Path) -> dict[str, int]:
     """Everything below a folder, with its type."""
     return {str(path): path.lstat().st_mode for path in (folder, *folder.rglob("*"))}
@@ -117,7 +126,9 @@ def test_nothing_of_a_user_at_work_is_open_to_another(shell: Shell) -> None:
             hidden = [*marks, server.facts["key"], server.facts["link"].partition("code=")[2]]
             attack = Intruder(paths=paths, ports=[port], marks=hidden).end()
             own = Intruder(0, paths=paths, marks=hidden).end()["done"]
-            assert len(processes(shell)) == 1
+            (background,) = processes(shell)
+            assert list_listening(background) == set()
+            assert list_listening(server.process.pid) == {f"0100007F:{port:04X}"}
             assert User(server, server.facts["key"]).ask("/api/projects")[0] == 200
     finally:
         server.process.kill()
