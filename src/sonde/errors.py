@@ -160,7 +160,7 @@ class DataDamaged(IndexCorrupt, code="DATA_DAMAGED"):
 class IndexTooNew(CatalogError, code="INDEX_TOO_NEW"):
     """The index was written by a newer version of sonde."""
     user_message = "This index was written by a newer version of sonde."
-    next_action = "Upgrade sonde, or delete the index and create it again."
+    next_action = "Upgrade sonde. The index of a project can also be deleted and created again."
 
 class IndexBusy(CatalogError, code="INDEX_BUSY", status=409):
     """Another process is writing this index."""
