@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from sonde.errors import InvalidRequest, StorageUnusable, UnknownArgument
 from sonde.policy.deny_list import public_deny_list
-from sonde.settings import RULES, Settings, apply_project_config, load_settings, render_config
+from sonde.settings import (
+    RULES,
+    Settings,
+    apply_cortex_config,
+    apply_project_config,
+    load_settings,
+    render_config,
+)
 
 RFC_CONFIG = """\
 {
@@ -362,3 +369,14 @@ def test_a_generated_config_does_not_shadow_the_users_until_it_is_edited(home: P
     assert load(home, text.replace("50000", "60000")).max_files == 60_000
     binding = re.sub(r'\n  "_asGenerated".*', "", text)
     assert load(home, binding).max_files == 50_000
+
+
+def test_the_file_of_a_project_decides_nothing_but_its_chunk_files(tmp_path: Path) -> None:
+    """No provider, no shared index, no server: whoever writes the project does not choose those."""
+    values = "".join(f"  {name}: 7\n  {rule.key}: 7\n" for name, rule in RULES.items())
+    sections = ("server", "embedding", "settings", *RULES)
+    text = "".join(f"{name}:\n{values}  endpoint: http://127.0.0.1:7\n" for name in sections)
+    before = load_settings({}, home=tmp_path)
+    after = apply_cortex_config(before, tmp_path / "config.yml", text)
+    changed = {name for name in RULES if getattr(before, name) != getattr(after, name)}
+    assert changed == {"chunks_dir", "embedding_endpoint"}

@@ -149,10 +149,18 @@ class IndexCorrupt(CatalogError, code="INDEX_CORRUPT"):
     user_message = "The search index seems corrupted. Rebuilding it now..."
     next_action = "Wait for the rebuild, or call reindex_project."
 
+class DataDamaged(IndexCorrupt, code="DATA_DAMAGED"):
+    """A file of data that no project or disk can bring back cannot be read."""
+    user_message = "A file in which sonde keeps your data is damaged."
+    next_action = (
+        "Put a backup of '{path}' back; `sqlite3 FILE .recover` saves what can be read. "
+        "If you move it away, sonde begins a new one."
+    )
+
 class IndexTooNew(CatalogError, code="INDEX_TOO_NEW"):
     """The index was written by a newer version of sonde."""
     user_message = "This index was written by a newer version of sonde."
-    next_action = "Upgrade sonde, or delete the index and create it again."
+    next_action = "Upgrade sonde. The index of a project can also be deleted and created again."
 
 class IndexBusy(CatalogError, code="INDEX_BUSY", status=409):
     """Another process is writing this index."""

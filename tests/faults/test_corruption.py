@@ -55,6 +55,42 @@ def test_a_damaged_database_is_said_to_be_and_built_anew(
     assert metadata["lastFullIndex"]
 
 
+@pytest.mark.parametrize("damage", [truncate, overwrite, overwrite_inside])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("knowledge/local/chacha.db", "knowledge search of"), ("files/files.db", "tree . -d 1")],
+)
+def test_data_that_no_file_brings_back_is_said_to_be_damaged_and_kept(
+    sonde: Any, damage: Any, name: str, words: str
+) -> None:
+    sonde.environ["SONDE_EMBEDDING"] = "none"
+    sonde.run("knowledge", "add", "a note of a walrus", "--title", "Walrus")
+    assert sonde.run(*words.split()).returncode == 0
+    path = sonde.home / name
+    damage(path)
+    error = sonde.fail(*words.split())
+    assert error["code"] == "DATA_DAMAGED"
+    assert str(path) in error["nextAction"]
+    assert "ebuil" not in json.dumps(error), "nobody rebuilds it"
+    path.unlink()  # until its user does, it is there to be recovered
+    assert sonde.run(*words.split()).returncode in (0, 1)
+
+
+def test_damaged_locks_and_records_of_jobs_hold_nobody_up(sonde: Any) -> None:
+    sonde.ask("index", "--yes")
+    jobs = sonde.home / "files" / "jobs.db"
+    jobs.parent.mkdir(exist_ok=True)
+    for path in (jobs, sonde.folder / "dirty-files.json", sonde.folder / "watcher.json",
+                 *sonde.folder.glob("*.lock")):  # fmt: skip
+        overwrite(path)
+    (sonde.project / "new.py").write_text("def seal_only(): pass\n")
+    found = sonde.ask("search", "seal_only")
+    assert found["results"][0]["path"] == "new.py"
+    assert found["metadata"]["freshness"] == "complete"
+    assert "jobs" in sonde.ask("jobs")
+    assert jobs.with_name("jobs.db.bak").exists(), "and a new one was begun"
+
+
 @pytest.mark.parametrize("damage", [empty, delete])
 @pytest.mark.parametrize("name", ["index.db", "docs.db"])
 def test_a_database_that_holds_nothing_fills_up_with_the_next_search(

@@ -174,6 +174,14 @@ def test_an_agent_cannot_make_the_server_open_a_denied_file(traced: Any, tmp_pat
     assert_harmless(traced, opened)
 
 
+def test_a_scan_of_a_disk_opens_no_file(traced: Any, tmp_path: Path) -> None:
+    printed, opened = trace(traced, tmp_path / "trace.log", "tree", ".")
+    assert "certs" in "".join(printed)
+    below = [Path(path) for _, path in opened if path.startswith(f"{traced.project}/")]
+    assert below
+    assert [path for path in below if not path.is_dir()] == []
+
+
 def test_the_tracer_would_see_a_denied_file(traced: Any, tmp_path: Path) -> None:
     peek = "import os; os.chdir('certs'); open('server.pem').close(); open('../new', 'w').close()"
     traced.prefix = ()

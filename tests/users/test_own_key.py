@@ -152,6 +152,21 @@ def test_codes_and_sessions_expire(tmp_path):
     assert not browsers.find_token(session)
 
 
+def test_a_used_code_stays_used_when_the_server_restarts_or_the_clock_goes_back(tmp_path):
+    now = [1_000_000.5]
+    key = b"k" * 32
+    tokens = Keyring((), Users(tmp_path / "users.json"), signing_key=key)
+    browsers = BrowserSessions(lambda: now[0])
+    code, other = (make_login_code(key, lambda: now[0]) for _ in range(2))
+    assert browsers.redeem(code, tokens)
+    now[0] += CODE_TTL_S
+    assert not browsers.redeem(other, tokens)
+    now[0] -= CODE_TTL_S
+    assert not browsers.redeem(code, tokens), "the clock went back"
+    now[0] += 1
+    assert not BrowserSessions(lambda: now[0]).redeem(code, tokens), "a server that began since"
+
+
 def test_the_link_is_printed_and_opened_at_a_terminal(tmp_path: Path) -> None:
     """By way of a file, since others see the commands that run."""
     opened = tmp_path / "opened"

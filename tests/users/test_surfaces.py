@@ -182,3 +182,29 @@ def test_no_page_and_no_form_takes_what_belongs_to_another(site, anna, bert):
     assert anna.call("query_get", query_id=query)["queryId"] == query
     assert anna.call("inspect", node_id=node)["nodeId"] == node
     assert vault in str(anna.call("list_projects"))
+
+
+def test_no_page_runs_what_a_user_has_named(site, anna):
+    """Folders, files, contents, sets, queries and notes, on every page that anna is led to."""
+    evil = "<img src=x onerror=alert(1)>"
+    place = site.folder / "anna" / evil
+    place.mkdir()
+    (place / "pyproject.toml").write_text("[project]\n")
+    (place / f"{evil}.py").write_text(f"def pay():\n    return '{evil}'\n")
+    (place / f"{evil}.md").write_text(f"# {evil}\n\n{evil}\n")
+    site.run("knowledge", "add", f"A {evil} of anna.", "--title", evil, "--user", "anna")
+    assert anna.agree("create_index", project=str(place))["status"] == "success"
+    scan = anna.call("index", root=str(place))
+    wait_until(lambda: anna.call("job_progress", job_id=scan["jobId"])["status"] == "done", "scan")
+    node = anna.call("cd", path=str(place))["entries"][0]["nodeId"]
+    anna.call("resource_set_ops", op="create", name=evil, node_ids=[node])
+    anna.call("query_run", filter="kind:file", name=evil, index_id=scan["indexId"])
+    way = urlencode({"project": str(place), "path": f"{evil}.py"})
+    asked = [urlencode({"q": evil, "scope": scope}) for scope in ("code", "lines", "knowledge")]
+    disk = f"/disk/{scan['indexId']}"
+    seeds = [f"/view?{way}", f"/project?{way}", disk, f"{disk}/nodes/{node}", "/queries", "/sets",
+             "/jobs", "/projects", "/knowledge", *(f"/?{words}" for words in asked)]  # fmt: skip
+    opened = crawl(anna, seeds)
+    pages = {way: body for way, body in opened.items() if body.lstrip().startswith("<")}
+    assert [way for way, body in pages.items() if "<img src=x" in body] == []
+    assert sum("&lt;img src=x" in body for body in pages.values()) >= 10, list(pages)

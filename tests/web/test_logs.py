@@ -1,4 +1,5 @@
-"""Logs carry neither secrets nor content, whatever level they have and whatever goes wrong."""
+"""Logs carry neither secrets nor content, whatever level they have and whatever goes wrong; the
+audit log, error messages and command lines carry no secrets."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,8 +32,19 @@ def sign(subject: str, key: bytes = SECRET) -> str:
     return jwt.encode(claims, key, "HS256", headers={"kid": "one"})
 
 
+def read_command_lines(process: int) -> str:
+    """How a process and those it started were started; empty where there is no /proc."""
+    folder = Path(f"/proc/{process}")
+    if not folder.exists():
+        return ""
+    below = {
+        int(child) for file in folder.glob("task/*/children") for child in file.read_text().split()
+    }
+    return (folder / "cmdline").read_text() + "".join(map(read_command_lines, sorted(below)))
+
+
 @pytest.mark.row("004-120")
-@pytest.mark.parametrize("level", ["warning", "debug"])
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
 def test_nothing_that_was_sent_or_kept_is_in_the_logs(start, tmp_path, level):
     home = tmp_path / "home"
     packed = base64.urlsafe_b64encode(SECRET).rstrip(b"=").decode()
@@ -61,16 +74,19 @@ def test_nothing_that_was_sent_or_kept_is_in_the_logs(start, tmp_path, level):
     assert "added" in run("knowledge", "import", str(vault))
     (home / "knowledge" / "local").rename(home / "knowledge" / "ann")
 
-    server = start("-m", "sonde.cli.main", "--json", "serve", "--port", "0", cwd=tmp_path,
-                   env=environ)  # fmt: skip
-    token = sign("ann")
+    server = start("-m", "sonde.cli.main", "--json", "serve", "--port", "0", "--audit-log",
+                   str(tmp_path / "audit"), cwd=tmp_path, env=environ)  # fmt: skip
+    token, answered = sign("ann"), ""
 
     class As:
         def __init__(self, bearer: str) -> None:
             self._bearer = {"Authorization": f"Bearer {bearer}"}
 
         def ask(self, path: str, method: str, body: bytes, headers: dict[str, str]) -> Any:
-            return server.ask(path, method, body, headers | self._bearer)
+            nonlocal answered
+            found = server.ask(path, method, body, headers | self._bearer)
+            answered += found[2].decode()
+            return found
 
     for bearer in (key, token):
         found = call(As(bearer), query=f"{NOTE} {QUERY}")["result"]["structuredContent"]
@@ -97,11 +113,13 @@ def test_nothing_that_was_sent_or_kept_is_in_the_logs(start, tmp_path, level):
     for typed, status in ((key, 303), (token, 303), (WRONG, 401)):
         found = server.ask("/login", "POST", f"token={typed}".encode(), form)
         assert found[0] == status
+        answered += found[2].decode()
         cookies.append(found[1].get("set-cookie", "").partition(";")[0])
     code = parse_qs(urlsplit(server.facts["link"]).query)["code"][0]
     assert server.ask(f"/login?code={code}", headers={"Accept": "text/html"})[0] == 200
     for cookie in cookies:
         server.ask("/", headers={"Cookie": cookie, "Accept": "text/html"})
+    answered += read_command_lines(server.process.pid)
     server.process.terminate()
     logged += server.end()[1]
     logged += "".join(
@@ -118,14 +136,13 @@ def test_nothing_that_was_sent_or_kept_is_in_the_logs(start, tmp_path, level):
     done = subprocess.run([*command, "mcp"], env=environ, capture_output=True, text=True,
                           cwd=tmp_path, input=sent, timeout=60)  # fmt: skip
     logged += done.stderr
-    leaks = [
-        name
-        for name, text in {
-            "note": NOTE, "title": TITLE, "query": QUERY, "wrong token": WRONG, "body": BODY,
-            "config": config[:20], "login code": code, "session": cookies[0].partition("=")[2],
-            "key": key, "signed token": token, "signature": token[-20:],
-            "secret": SECRET.decode(),
-        }.items()
-        if text in logged
-    ]  # fmt: skip
+    secrets = {
+        "wrong token": WRONG, "login code": code, "session": cookies[0].partition("=")[2],
+        "key": key, "signed token": token, "signature": token[-20:], "secret": SECRET.decode(),
+    }  # fmt: skip
+    contents = {"note": NOTE, "title": TITLE, "query": QUERY, "body": BODY, "config": config[:20]}
+    leaks = [name for name, text in (secrets | contents).items() if text in logged]
     assert not leaks, logged[-4000:]
+    audited = (tmp_path / "audit").read_text()
+    assert QUERY in audited
+    assert not [name for name, text in secrets.items() if text in audited + answered]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from tests.waiting import wait_until
 
 from sonde.web.application import RESPONSE_GRACE_S
+from sonde.web.downloads import MAX_STREAMS
 
 from .conftest import BOUND_S, Server
 from .site import EVIL, Page, agree, hold_index, make_site, send, serve_site
@@ -163,6 +166,30 @@ def test_the_end_does_not_wait_for_open_streams_nor_leave_an_error(start, tmp_pa
     assert code == 0
     assert "Traceback" not in said
     assert "ERROR" not in said
+
+
+def test_a_user_has_only_so_many_streams_open(start, tmp_path):
+    root, environ = make_site(tmp_path)
+    server = serve_site(start, root, environ)
+
+    def follow(job: str, streams: ExitStack) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(server.netloc, timeout=BOUND_S)
+        connection.request("GET", f"/api/jobs/{job}/events", headers=server.headers)
+        streams.enter_context(closing(connection))
+        return streams.enter_context(closing(connection.getresponse()))
+
+    def is_followed(job: str) -> bool:
+        with ExitStack() as streams:
+            return follow(job, streams).status == 200
+
+    with hold_index(root.parent / "home", root):
+        send(server, "/projects", ("project", str(root)))
+        job = find_jobs(server, "index")[0]["jobId"]
+        with ExitStack() as streams:
+            answers = [follow(job, streams) for _ in range(MAX_STREAMS + 1)]
+            assert [answer.status for answer in answers] == [200] * MAX_STREAMS + [429]
+            assert json.loads(answers[-1].read())["code"] == "TOO_MANY_REQUESTS"
+        wait_until(lambda: is_followed(job), "closed ones make room")
 
 
 def test_the_first_index_of_a_folder_is_watched_from_its_beginning(site):

@@ -221,7 +221,6 @@ COMMANDS = (
     Command("serve", "serve agents and people over HTTP: MCP, REST and pages", "serve:run_serve", (
         _value("--host", metavar="H", about="where to listen (default: 127.0.0.1)"),
         _number("--port", about="port (default: 8420; 0: any)", least=0),
-        _value("--token", metavar="T", about="the token that clients must send; visible in `ps`"),
         _value("--token-file", metavar="FILE", words="file",
                about="a file of lines `TOKEN` or `USER TOKEN`"),
         _value("--public-url", metavar="URL", about="the server's address as clients see it"),

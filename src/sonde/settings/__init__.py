@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import EmbeddingFailed, InvalidRequest, StorageUnusable, UnknownArgument
-from sonde.settings.rules import RULES, RejectedError, Settings, check_size, parse_json
+from sonde.settings.rules import RULES, RejectedError, Rule, Settings, check_size, parse_json
 
 __all__ = [
     "CORTEX_FILE", "RULES", "Settings", "apply_cortex_config", "apply_project_config",
@@ -200,8 +200,8 @@ def _apply(
         try:
             value = rule.check(rule.read(str(raw)) if as_text else raw)
         except ValueError:
-            wanted = f"{label} must be {rule.expects}, not {_shorten(raw)}"
-            warnings.append(f"{origin}: {wanted}; this value is ignored")
+            refusal = _refuse(label, rule, raw)
+            warnings.append(f"{origin}: {refusal}; this value is ignored")
             continue
         default = Settings.__dataclass_fields__[name].default
         if settings.sources[name] in over and not (unedited and value == default):
@@ -220,7 +220,7 @@ def _apply_explicit(settings: Settings, given: Mapping[str, Any]) -> Settings:
             check = check_size if name == "max_file_size" else RULES[name].check
             values[name] = check(raw)
         except RejectedError as error:
-            message = f"{name} must be {RULES[name].expects}, not {_shorten(raw)}."
+            message = f"{_refuse(name, RULES[name], raw)}."
             raise InvalidRequest(message, user_message=message) from error
     sources = {**settings.sources, **dict.fromkeys(values, "argument")}
     return replace(settings, **values, sources=sources)
@@ -247,9 +247,12 @@ def _read_config(path: Path, warnings: list[str]) -> Mapping[str, Any]:
     return {}
 
 
-def _shorten(raw: object) -> str:
+def _refuse(label: str, rule: Rule, raw: object) -> str:
+    """What is wrong with a value, without a secret or the user and password of an address."""
     text = json.dumps(raw, ensure_ascii=False, default=repr)
-    return text if len(text) <= 60 else text[:59] + "…"
+    text = re.sub(r"//[^/\s]*@", "//…@", text)
+    text = text if len(text) <= 60 else text[:59] + "…"
+    return f"{label} must be {rule.expects}" + ("" if rule.is_secret else f", not {text}")
 
 
 def _suggest(

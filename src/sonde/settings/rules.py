@@ -37,6 +37,8 @@ class Rule:
     """Text of the environment -> value of config.json."""
     key: str = ""
     """Its name in config.json."""
+    is_secret: bool = False
+    """Whether its value is never shown."""
 
 
 def _rule(
@@ -48,7 +50,7 @@ def _rule(
     *,
     is_secret: bool = False,
 ) -> Any:
-    rule = Rule(expects, check, about, read)
+    rule = Rule(expects, check, about, read, is_secret=is_secret)
     return field(default=default, repr=not is_secret, metadata={"rule": rule})
 
 

@@ -34,6 +34,8 @@ class Format:
     application_id: int
     steps: tuple[Step, ...]
     page_bytes: int = 4_096  # of new files: SQLite's default
+    damage: type[IndexCorrupt] = IndexCorrupt
+    """What is raised when a file is damaged."""
 
     @property
     def version(self) -> int:
@@ -85,6 +87,14 @@ def connect_frozen(path: Path, *, immutable: bool) -> apsw.Connection:
     return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
+def set_aside(path: Path) -> None:
+    """Move a damaged database and its logs away, so that a new one begins."""
+    # logs before their database: one left behind would be replayed into the new one
+    for each in sorted(path.parent.glob(f"{path.name}*"), reverse=True):
+        if not each.name.endswith(".bak"):
+            each.replace(each.with_name(f"{each.name}.bak"))
+
+
 def _read_file_state(path: Path) -> list[tuple[int, int]]:
     """Time and size of the database and of its log."""
     facts = []
@@ -108,7 +118,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def translate_errors(path: Path) -> Iterator[None]:
+def translate_errors(path: Path, damage: type[IndexCorrupt] = IndexCorrupt) -> Iterator[None]:
     """Turn errors of SQLite and of the operating system about `path` into ours."""
     try:
         with translate_os_errors(path):
@@ -116,12 +126,12 @@ def translate_errors(path: Path) -> Iterator[None]:
     except apsw.FullError as error:
         raise report_full(path) from error
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
-        raise IndexCorrupt(f"{path}: {error}") from error
+        raise damage(f"{path}: {error}", path=path) from error
     except apsw.SQLError as error:
         # every database has a table `state`; one that was deleted and is being made again has not
         if str(error) != "no such table: state":
             raise
-        raise IndexCorrupt(f"{path}: {error}") from error
+        raise damage(f"{path}: {error}", path=path) from error
     except apsw.BusyError as error:
         raise IndexBusy(f"{path}: {error}") from error
     except (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError) as error:
@@ -154,7 +164,7 @@ class Database:
 
     def _open(self) -> None:
         try:
-            with translate_errors(self.path):
+            with self._translating():
                 make_folder(self.path.parent)
                 writer = self._connect(_WRITE_CACHE_KB, create=True)
                 try:
@@ -169,12 +179,15 @@ class Database:
             self._writer, self._frozen = writer, None
         self._drop_idle()
 
+    def _translating(self) -> contextlib.AbstractContextManager[None]:
+        return translate_errors(self.path, self._form.damage)
+
     @contextlib.contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """A connection that sees one committed state throughout."""
         if self._frozen and self._frozen.state != _read_file_state(self.path):
             self._thaw()  # another process was able to write since
-        with translate_errors(self.path):
+        with self._translating():
             connection = self._take_reader()
             ran = getattr(self._traced, "list", None)
             if ran is not None:
@@ -195,7 +208,7 @@ class Database:
     @contextlib.contextmanager
     def write(self) -> Iterator[apsw.Connection]:
         """The writing connection in a transaction, rolled back if an error is raised."""
-        with self._writing, translate_errors(self.path):
+        with self._writing, self._translating():
             writer = self._take_writer()
             with _transact(writer):
                 yield writer
@@ -212,7 +225,7 @@ class Database:
 
     def shrink(self) -> None:
         """Return unused pages and the write-ahead log to the disk."""
-        with self._writing, translate_errors(self.path):
+        with self._writing, self._translating():
             writer = self._take_writer()
             writer.execute("PRAGMA incremental_vacuum").fetchall()
             self._empty_log(writer)
@@ -231,7 +244,7 @@ class Database:
         self._drop_idle()
         if not self._frozen and self._writer and self._writing.acquire(blocking=False):
             try:
-                with translate_errors(self.path):
+                with self._translating():
                     self._empty_log(self._writer)
                     self._writer.execute("PRAGMA shrink_memory")
             finally:
@@ -251,7 +264,7 @@ class Database:
         """Problems that SQLite itself finds."""
         # a connection that has searched before may have cached segments that were merged since
         try:
-            with translate_errors(self.path):
+            with self._translating():
                 connection = self._connect(_READ_CACHE_KB)
                 found = [str(row[0]) for row in connection.execute("PRAGMA quick_check")]
                 connection.close()
@@ -326,7 +339,8 @@ class Database:
         if application != self._form.application_id and (
             application or writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
         ):
-            raise IndexCorrupt(f"{self.path} is a database of another program")
+            detail = f"{self.path} is a database of another program"
+            raise self._form.damage(detail, path=self.path)
         refuse_newer(self.path, version, self._form.version)
         return int(version)
 

@@ -84,7 +84,8 @@ class BrowserSessions:
         self._clock = clock
         self._lock = threading.Lock()
         self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        self._used: dict[str, float] = {}
+        self._used: set[str] = set()
+        self._began = int(clock())
 
     def open(self, token: str) -> str:
         """Open a session for a token, valid as long as the token. Returns its name."""
@@ -113,7 +114,10 @@ class BrowserSessions:
             self._tokens.pop(name, None)
 
     def redeem(self, code: str, tokens: Keyring) -> str:
-        """Open a session with a login code. Returns its name; empty if the code is not valid."""
+        """Open a session with a login code. Returns its name; empty if the code is not valid.
+
+        A code from before this server began is refused: the server before it may have used it.
+        """
         if not tokens.signing_key:
             return ""
         try:
@@ -122,10 +126,9 @@ class BrowserSessions:
             return ""
         now = self._clock()
         with self._lock:
-            self._used = {each: until for each, until in self._used.items() if until > now}
-            if now >= expires or nonce in self._used:
+            if nonce in self._used or not self._began <= expires - CODE_TTL_S <= now < expires:
                 return ""
-            self._used[nonce] = expires
+            self._used.add(nonce)
         return self.open(tokens.own_key)
 
 

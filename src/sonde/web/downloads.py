@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 from urllib.parse import quote
 
@@ -20,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from sonde.app import App
 from sonde.disk.scope import find_node, place_node
-from sonde.errors import NodeMissing
+from sonde.errors import NodeMissing, TooManyRequests
 from sonde.mcp.calls import SCOPE_CALLER, dump_answer
 from sonde.policy.read import ShownFile, open_shown
 from sonde.runtime.work import Work
@@ -32,12 +33,15 @@ from sonde.web.rest import EVENTS, DescribedRoute, StreamRoute, shape_error
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 POLL_INTERVAL_S = 0.25
 """How often a job is read for its event stream; fast enough for a progress bar."""
+MAX_STREAMS = 32
+"""Open event streams of one user: more than a browser and its agents need, few to read often."""
 KEEP_ALIVE_S = 15.0
 """A comment is sent after this long without events, below the idle timeout of common proxies."""
 
 
 def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
     """The routes of downloads and events."""
+    open_events = partial(_open_events, dict[str, Semaphore]())
     return (
         DescribedRoute(
             "/api/indexes/{indexId}/nodes/{nodeId}/download",
@@ -48,7 +52,7 @@ def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
         *(
             kind(
                 f"/api/jobs/{{jobId}}{end}",
-                partial(_answer, _open_events, parts),
+                partial(_answer, open_events, parts),
                 "A job whenever it changes, until it has ended",
                 {EVENTS: "events `progress` and `end`; the data is the job"},
             )
@@ -109,7 +113,7 @@ def _open_download(parts: Parts, request: Request) -> Response:
     except BaseException:
         file.close()
         raise
-    return _Download(file, body, 206 if is_part else 200, headers, media_type=mime)
+    return _Stream(file.close, body, 206 if is_part else 200, headers, media_type=mime)
 
 
 def _take_parts(parts: Iterator[bytes]) -> Iterable[bytes]:
@@ -134,27 +138,31 @@ def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int]
     return (start, end) if start < file.size else None
 
 
-class _Download(StreamingResponse):
-    """The bytes of a file, which is closed even if the client disconnects."""
+class _Stream(StreamingResponse):
+    """An answer that comes by and by; what it needs is closed even if the client disconnects."""
 
-    def __init__(self, file: ShownFile, body: Iterable[bytes], *args: Any, **options: Any) -> None:
-        super().__init__(body, *args, **options)
-        self._file = file
+    def __init__(self, close: Callable[[], None], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._close = close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
+        """Send it."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._file.close()
+            self._close()
 
 
-def _open_events(parts: Parts, request: Request) -> Response:
+def _open_events(turns: dict[str, Semaphore], parts: Parts, request: Request) -> Response:
     caller = request.scope[SCOPE_CALLER]
     app = _app_of(parts, caller)
     handle = request.path_params["jobId"]
     _read(app, handle, caller)
-    return StreamingResponse(
+    turn = turns.setdefault(caller.user, Semaphore(MAX_STREAMS))
+    if not turn.acquire(blocking=False):
+        raise TooManyRequests(f"{MAX_STREAMS} event streams of {caller.user}", seconds=1)
+    return _Stream(
+        turn.release,
         _follow(parts, handle, caller),
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         media_type=EVENTS,

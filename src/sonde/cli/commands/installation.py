@@ -96,9 +96,7 @@ def _show(name: str, value: object) -> str:
 def _plain(settings: Settings, name: str) -> object:
     """A value for JSON; a secret is not shown."""
     value: object = getattr(settings, name)
-    if name == "knowledge_store" and value != "sqlite":
-        return "postgresql (set)"  # the address may hold a password
-    if name == "token" and value:
+    if name in RULES and RULES[name].is_secret and settings.sources[name] != "default":
         return "(set)"
     if isinstance(value, tuple):
         return list(value)

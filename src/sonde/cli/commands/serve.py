@@ -70,7 +70,7 @@ def run_serve(session: Session) -> int:
     from sonde.web.metrics import AuditLog
     from sonde.web.pages.table import PAGES
 
-    options = ("host", "port", "token", "token_file", "public_url", "serve_from", "cache_folder",
+    options = ("host", "port", "token_file", "public_url", "serve_from", "cache_folder",
                "cache_size", "access_file", "audit_log")  # fmt: skip
     given = {name: getattr(session.args, name) for name in options}
     base, settings = _read_settings(session, **given)

@@ -10,6 +10,7 @@ from typing import Any
 
 import apsw
 
+from sonde.errors import DataDamaged
 from sonde.stores.database import (
     Database,
     Format,
@@ -263,7 +264,7 @@ def _create_saved(connection: apsw.Connection) -> None:
     """)
 
 
-_SAVED_FORMAT = Format(0x736E6473, (_create_saved,))
+_SAVED_FORMAT = Format(0x736E6473, (_create_saved,), damage=DataDamaged)
 _TABLES = {
     base.ShellSession: "sessions",
     base.DiskIndex: "indexes",

@@ -7,6 +7,7 @@ from functools import partial
 
 import apsw
 
+from sonde.errors import DataDamaged
 from sonde.stores.database import Format
 from sonde.stores.knowledge.base import SOURCES, Source
 from sonde.stores.knowledge.sqlite_vectors import VECTOR_MODELS, VECTOR_TABLES
@@ -88,4 +89,5 @@ def make_format(database: str) -> Format:
     def run(script: str, connection: apsw.Connection) -> None:
         connection.execute(script)
 
-    return Format(_APPLICATION_IDS[database], tuple(partial(run, each) for each in scripts))
+    steps = tuple(partial(run, each) for each in scripts)
+    return Format(_APPLICATION_IDS[database], steps, damage=DataDamaged)
