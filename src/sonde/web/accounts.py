@@ -114,10 +114,7 @@ class BrowserSessions:
             self._tokens.pop(name, None)
 
     def redeem(self, code: str, tokens: Keyring) -> str:
-        """The name of a session that a code opens; empty if it was used or is not valid.
-
-        One from before this server began may have been used with the one before it.
-        """
+        """The name of a session that a code opens; empty if it was used or is not valid."""
         if not tokens.signing_key:
             return ""
         try:
@@ -126,6 +123,7 @@ class BrowserSessions:
             return ""
         now = self._clock()
         with self._lock:
+            # one from before this server began may have been used with the one before it
             if nonce in self._used or not self._began <= expires - CODE_TTL_S <= now < expires:
                 return ""
             self._used.add(nonce)
