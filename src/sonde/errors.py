@@ -152,10 +152,7 @@ class IndexCorrupt(CatalogError, code="INDEX_CORRUPT"):
 class DataDamaged(IndexCorrupt, code="DATA_DAMAGED"):
     """A file of data that no project or disk can bring back cannot be read."""
     user_message = "A file in which sonde keeps your data is damaged."
-    next_action = (
-        "Put a backup of '{path}' back; `sqlite3 FILE .recover` saves what can be read. "
-        "If you move it away, sonde begins a new one."
-    )
+    next_action = "Put a backup of '{path}' back, or move it away: sonde then begins a new one."
 
 class IndexTooNew(CatalogError, code="INDEX_TOO_NEW"):
     """The index was written by a newer version of sonde."""

@@ -87,8 +87,6 @@ def test_damaged_locks_and_records_of_jobs_hold_nobody_up(sonde: Any) -> None:
     found = sonde.ask("search", "seal_only")
     assert found["results"][0]["path"] == "new.py"
     assert found["metadata"]["freshness"] == "complete"
-    assert "jobs" in sonde.ask("jobs")
-    assert jobs.with_name("jobs.db.bak").exists(), "and a new one was begun"
 
 
 @pytest.mark.parametrize("damage", [empty, delete])

@@ -20,7 +20,6 @@ from sonde.policy.roots import show_path
 from sonde.projects.project import Workspace
 from sonde.runtime.jobs import HANDLE_LENGTH, HANDLE_LETTERS
 from sonde.runtime.work import WriterLock
-from sonde.stores.database import set_aside
 from sonde.stores.disk import base
 from sonde.stores.disk.base import Key, Member, Node, ResourceSet, SavedStore, Totals, TreeStore
 
@@ -248,7 +247,10 @@ class Disk:
             return self._open_tree(index)
         except IndexCorrupt as error:
             log.warning("the tree %s is set aside: %s", index, error)
-            set_aside(self.folder / "trees" / f"{index}.db")
+            # logs before their database: one left behind would be replayed into the new one
+            for path in sorted(self.folder.glob(f"trees/{index}.db*"), reverse=True):
+                if not path.name.endswith(".bak"):
+                    path.replace(path.with_name(f"{path.name}.bak"))
             return self._open_tree(index)
 
     def lock(self, index: str) -> WriterLock:

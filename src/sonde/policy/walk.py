@@ -160,13 +160,9 @@ def open_folder_scope(
     """The scope of a folder from its ignore files and its repository."""
     if rules.protect_only and not rules.respect_gitignore:
         return None
+    respect_git = rules.respect_gitignore
     return open_scope(
-        above,
-        path,
-        folder.read_start,
-        git,
-        fold_case=rules.folds_case,
-        respect_git=rules.respect_gitignore,
+        above, path, folder.read_start, git, fold_case=rules.folds_case, respect_git=respect_git
     )
 
 

@@ -158,15 +158,12 @@ class Child:
 def start_module(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     """Start a module of ours with pipes to and from it, and few of our environment variables."""
     # -P: never import from the working directory, which may be the project's
+    passed = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        [sys.executable, "-P", "-m", module, *arguments], env=passed | _OWN_VARIABLES,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         pipesize=_PIPE_BYTES,
-        env={name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
-        | _OWN_VARIABLES,
-    )
+    )  # fmt: skip
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -87,14 +88,6 @@ def connect_frozen(path: Path, *, immutable: bool) -> apsw.Connection:
     return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def set_aside(path: Path) -> None:
-    """Move a damaged database and its logs away, so that a new one begins."""
-    # logs before their database: one left behind would be replayed into the new one
-    for each in sorted(path.parent.glob(f"{path.name}*"), reverse=True):
-        if not each.name.endswith(".bak"):
-            each.replace(each.with_name(f"{each.name}.bak"))
-
-
 def _read_file_state(path: Path) -> list[tuple[int, int]]:
     """Time and size of the database and of its log."""
     facts = []
@@ -152,6 +145,7 @@ class Database:
     def __init__(self, path: Path, form: Format, spare_pages: int = SPARE_PAGES) -> None:
         self.path = path
         self._form = form
+        self._translating = partial(translate_errors, path, form.damage)
         self._spare_pages = spare_pages
         self._writing = threading.RLock()
         self._pooling = threading.Lock()
@@ -178,9 +172,6 @@ class Database:
         else:
             self._writer, self._frozen = writer, None
         self._drop_idle()
-
-    def _translating(self) -> contextlib.AbstractContextManager[None]:
-        return translate_errors(self.path, self._form.damage)
 
     @contextlib.contextmanager
     def read(self) -> Iterator[apsw.Connection]:
@@ -339,8 +330,7 @@ class Database:
         if application != self._form.application_id and (
             application or writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
         ):
-            detail = f"{self.path} is a database of another program"
-            raise self._form.damage(detail, path=self.path)
+            raise self._form.damage(f"{self.path} is of another program", path=self.path)
         refuse_newer(self.path, version, self._form.version)
         return int(version)
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from sonde.errors import DataDamaged
 from sonde.runtime.jobs import JobRecord
 from sonde.runtime.system import read_birth
-from sonde.stores.database import Database, Format, bind_text, read_row, set_aside
-
-log = logging.getLogger(__name__)
+from sonde.stores.database import Database, Format, bind_text, read_row
 
 _MAX_JOBS = 500  # records kept; running jobs are never dropped
 _SILENT_MS = 60_000  # without an update, where the system does not show whether a process lives
@@ -32,19 +28,14 @@ _SCHEMA = """
     );
     CREATE INDEX jobs_by_start ON jobs(started_ms);
 """
-_FORMAT = Format(application_id=0x736E646A, steps=(_SCHEMA,), damage=DataDamaged)
+_FORMAT = Format(application_id=0x736E646A, steps=(_SCHEMA,))
 
 
 class SqliteJobStore:
     """The state of long work; see `JobStore`."""
 
     def __init__(self, path: Path, *, max_jobs: int = _MAX_JOBS) -> None:
-        try:
-            self._database = Database(path, _FORMAT)
-        except DataDamaged as error:
-            log.warning("the records of jobs are set aside: %s", error)
-            set_aside(path)
-            self._database = Database(path, _FORMAT)
+        self._database = Database(path, _FORMAT)
         self._max_jobs = max_jobs
 
     def put(self, record: JobRecord) -> bool:
