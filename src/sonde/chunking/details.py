@@ -89,12 +89,7 @@ _QUERIES = {
 }  # fmt: skip
 _DEFINING: tuple[Role, ...] = ("type", "function", "scope")
 _TYPED = "function"  # of Haskell: also the type of one
-_ROLES: dict[str, Role] = {
-    "type": "type",
-    "function": "function",
-    "scope": "scope",
-    "space": "space",
-}
+_ROLES: dict[str, Role] = {**{role: role for role in _DEFINING}, "space": "space"}
 _ELIXIR_TYPES = re.compile(rb"@(?:type|typep|opaque|callback|macrocallback)\s+\(?([\w?!]+)")
 _ELIXIR_VALUE = re.compile(rb"@(\w+)\s")
 _ELIXIR_DOCS = frozenset({b"doc", b"moduledoc", b"spec", b"impl", b"behaviour", b"typedoc", b"tag"})
@@ -177,12 +172,9 @@ def _read_special(node: Node, data: bytes, grammar: str) -> tuple[Role, list[tup
             found = _ELIXIR_VALUE.match(data, start, end)
             found = None if found and found[1] in _ELIXIR_DOCS else found
     elif grammar == "ruby":
-        each = _SYMBOL.finditer(data, start, end)
-        attributes = data.startswith(b"attr_", start)
-        matches = list(each) if attributes else list(each)[:1]
-        return "value" if attributes else "function", [
-            (match[1].decode(), match.start(1)) for match in matches
-        ]
+        matches = _SYMBOL.finditer(data, start, end)
+        names = [(match[1].decode(), match.start(1)) for match in matches]
+        return ("value", names) if data.startswith(b"attr_", start) else ("function", names[:1])
     else:
         pattern = _SELF if grammar == "python" else _ALIAS
         found = pattern.match(data, start, min(end, start + 200))

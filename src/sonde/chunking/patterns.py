@@ -231,11 +231,8 @@ def find_named(data: bytes, language: str) -> tuple[Symbol, ...]:
     for kind, mark, pattern in _patterns_for(language):
         for match in pattern.finditer(data):
             named = match.start(match.lastindex or 1)
-            name = (
-                b".".join(part for part in match.groups()[1:] if part)
-                .replace(b"::", b".")
-                .decode("utf-8", "replace")
-            )
+            parts = filter(None, match.groups()[1:])
+            name = b".".join(parts).replace(b"::", b".").decode("utf-8", "replace")
             at = data.rfind(b"\n", 0, named) + 1
             indent = -1 if mark == "+" else len(match["indent"])
             found.setdefault(at, Found(at, indent, name, kind, named, flat=mark != ""))
@@ -264,9 +261,8 @@ def _qualify(data: bytes, found: Sequence[Found]) -> Iterator[Symbol]:
         name = f"{stack[-1][1]}.{one.name}" if stack else one.name
         stack.append((one, name))
         stop = max(one.named, one.at + len(data[one.at : one.end].rstrip()) - 1)
-        first, line, last = (
-            bisect_left(ends, at) + 1 for at in (find_lead(data, one.at), one.named, stop)
-        )
+        lead = find_lead(data, one.at)
+        first, line, last = (bisect_left(ends, at) + 1 for at in (lead, one.named, stop))
         yield Symbol(name, one.kind, line, min(first, line), max(line, last))
 
 

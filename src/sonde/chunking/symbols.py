@@ -246,8 +246,7 @@ def _define(
         return None
     if kind == "method_declaration":
         receiver = node.child_by_field_name("receiver")
-        found = receiver and _RECEIVER.search(data, receiver.start_byte, receiver.end_byte)
-        if found:
+        if found := receiver and _RECEIVER.search(data, receiver.start_byte, receiver.end_byte):
             prefix = found[1].decode("utf-8", "replace")
     elif kind == "class_declaration":
         keyword = node.child_by_field_name("declaration_kind")

@@ -66,12 +66,9 @@ def find_tags(text: str, language: str) -> tuple[str, ...]:
     """The tags in a document: of its front matter, then inline."""
     found: dict[str, None] = {}
     front = _FRONT.match(text)
-    for raw in (
-        *_read_front(front),
-        *_find_hashtags(text[front.end() if front else 0 :], language),
-    ):
-        tag = fold_tag(raw)
-        if tag and len(tag) <= _MAX_TAG_CHARS:
+    prose = text[front.end() :] if front else text
+    for raw in (*_read_front(front), *_find_hashtags(prose, language)):
+        if (tag := fold_tag(raw)) and len(tag) <= _MAX_TAG_CHARS:
             found[tag] = None
             for at, letter in enumerate(tag):
                 if letter == "/" and at:

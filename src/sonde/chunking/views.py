@@ -89,8 +89,7 @@ def read_overview(text: str) -> dict[str, str | int]:
     found = _READ.match(text)
     if found is None:
         return {}
-    read: dict[str, str | int] = {"package": found["package"]}
-    read["imports_count"] = int(found["imports"])
+    read = {"package": found["package"], "imports_count": int(found["imports"])}
     for kind in ("type", "function"):
         rows = found[f"{kind}_rows"] or ""
         read[f"{kind}s_count"] = int(found[f"{kind}s"] or 0) or rows.count("  - ")
@@ -131,8 +130,7 @@ def cut_signature(one: Definition, data: bytes, *, holds_functions: bool) -> tup
     """The start of a definition's comments and the end of its signature; small types are whole."""
     start = find_lead(data, one.start)
     body = find_body(one.node)
-    whole = one.role == "type" and not holds_functions and one.end - start <= WHOLE
-    if whole:
+    if one.role == "type" and not holds_functions and one.end - start <= WHOLE:
         end = one.end
     elif body is not None and body.start_byte > one.start:
         end = _end_docstring(body, body.start_byte)
@@ -209,10 +207,9 @@ def derive_views(path: str, text: str, kind: Kind) -> list[View]:
         views = view_plain("data", encode(_ASSIGNED.sub(r"\1", text)))
     elif language.name in _NO_VIEW:
         views = []
-    elif language.name in _CONFIG or language.kind == "data":
-        views = view_plain("data", data)
     else:
-        views = view_plain("definitions", data)
+        is_data = language.name in _CONFIG or language.kind == "data"
+        views = view_plain("data" if is_data else "definitions", data)
     return views[:_MAX_VIEWS]
 
 

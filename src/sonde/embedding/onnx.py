@@ -93,11 +93,8 @@ def _find_tokens(text: str) -> Iterator[str]:
     """Words, numbers and runs of marks; ASCII ones as written, so that the cache spares a split."""
     if text.isascii() and not _CONTROL.search(text):
         return (match.group() for match in _ASCII_TOKEN.finditer(text))
-    bare = "".join(
-        char
-        for char in unicodedata.normalize("NFD", _CASE_CHANGE.sub(" ", _CONTROL.sub("", text)))
-        if unicodedata.category(char) != "Mn"
-    )
+    apart = unicodedata.normalize("NFD", _CASE_CHANGE.sub(" ", _CONTROL.sub("", text)))
+    bare = "".join(char for char in apart if unicodedata.category(char) != "Mn")
     return (match.group() for match in _TOKEN.finditer(unicodedata.normalize("NFC", bare.lower())))
 
 

@@ -58,10 +58,9 @@ class _Stay(HTTPRedirectHandler):
 def is_loopback(address: str) -> bool:
     """Whether a URL leads to this machine."""
     name = urlsplit(address).hostname or ""
-    try:
+    with suppress(ValueError):
         return name == "localhost" or ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return False
 
 
 def post_json(

@@ -57,8 +57,7 @@ class WordPiece:
         while start < end:
             reach = min(end, start + longest.get(word[start], 0))
             for stop in range(reach, start, -1):
-                piece = known.get(word[start:stop])
-                if piece is not None:
+                if (piece := known.get(word[start:stop])) is not None:
                     ids.append(piece)
                     start = stop
                     break

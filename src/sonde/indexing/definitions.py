@@ -33,10 +33,8 @@ def list_texts(chunk: Chunk, symbols: Iterable[Symbol]) -> dict[bytes, str]:
     They are cut from this chunk alone: as long as it stays the same, so do they.
     """
     first, last = chunk.span.start_line, chunk.span.end_line
-    inside = sorted(
-        (symbol for symbol in symbols if first <= symbol.start_line <= last),
-        key=lambda symbol: (symbol.start_line, -symbol.end_line),
-    )
+    inside = [symbol for symbol in symbols if first <= symbol.start_line <= last]
+    inside.sort(key=lambda symbol: (symbol.start_line, -symbol.end_line))
     lines = chunk.text.split("\n")
     found: dict[bytes, str] = {}
     for at, symbol in enumerate(inside):

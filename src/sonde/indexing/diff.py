@@ -117,12 +117,8 @@ def compare_index(
         diff = _compare_paths(tree, compared, refused, named)
     if force:
         current = {(kind, entry.path) for kind, entry in diff.changed}
-        diff.removed = [
-            (kind, path)
-            for kind, files in known.items()
-            for path in files
-            if (kind, path) not in current
-        ]
+        before = ((kind, path) for kind, files in known.items() for path in files)
+        diff.removed = [each for each in before if each not in current]
     return replace(
         diff,
         paths=None if named is None else frozenset(named),

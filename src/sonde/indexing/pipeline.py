@@ -102,11 +102,8 @@ class _Batch:
 
     def order(self) -> PrepareOrder:
         """What has to be prepared; only files that are new have no vectors at all."""
-        changed = tuple(
-            content
-            for content in self.contents
-            if isinstance(content, FileContent) and not self.is_same(content)
-        )
+        read = (content for content in self.contents if isinstance(content, FileContent))
+        changed = tuple(content for content in read if not self.is_same(content))
         new = frozenset(content.path for content in changed if content.path not in self.known)
         return PrepareOrder(self.kind, self.tree.chunking, changed, new)
 
@@ -266,33 +263,25 @@ def refine_vectors(
     began = time.monotonic()
     done = 0
     total = sum(count - have for have, count in coverage_of(stores, embedder))
+
+    def embed(kind: Kind, chunks: Sequence[Chunk]) -> None:
+        store, of_code = stores[kind], definitions and kind == "code"
+        symbols = store.symbols_of({chunk.path for chunk in chunks}) if of_code else {}
+        digests, vectors = embed_chunks(embedder, PASSAGE_MODES[kind], chunks, symbols)
+        with lock.held(work):
+            store.put_vectors(embedder.name, digests, vectors)
+            store.tidy()
+
     for kind, store in stores.items():
-        of_code = definitions and kind == "code"
         while chunks := _next_chunks(store, embedder.name, wanted()):
             for start in range(0, len(chunks), _EMBED_CHUNKS):
                 step = chunks[start : start + _EMBED_CHUNKS]
-                retry_in_halves(step, partial(_embed, kind, store, embedder, lock, work, of_code))
+                retry_in_halves(step, partial(embed, kind))
                 done += len(step)
                 rate = done / max(time.monotonic() - began, 1e-6)
                 left = max(total - done, 0)
                 work.report(Progress("refining", done, done + left, rate=rate, eta_s=left / rate))
     return done
-
-
-def _embed(
-    kind: Kind,
-    store: ChunkStore,
-    embedder: Embedder,
-    lock: WriterLock,
-    work: Work,
-    definitions: bool,
-    chunks: Sequence[Chunk],
-) -> None:
-    symbols = store.symbols_of({chunk.path for chunk in chunks}) if definitions else {}
-    digests, vectors = embed_chunks(embedder, PASSAGE_MODES[kind], chunks, symbols)
-    with lock.held(work):
-        store.put_vectors(embedder.name, digests, vectors)
-        store.tidy()
 
 
 def _next_chunks(store: ChunkStore, model: str, wanted: Sequence[str]) -> list[Chunk]:

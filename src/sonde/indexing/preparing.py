@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Literal
 
 from sonde.chunking.parse import parse_source
 from sonde.embedding.base import Embedder, Mode, Vectors, load_provider
 from sonde.runtime.processes import Child, serve_parent
 from sonde.runtime.system import count_cores, read_memory
+from sonde.runtime.work import Closing
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.languages import language_of
 from sonde.types import FileContent, FileState, Kind, ParsedFile
@@ -81,8 +82,7 @@ def embed_batch(
     texts = _list_texts(parsed)
     known = store.known_digests(embedder.name, texts)
     digests = [digest for digest in texts if digest not in known]
-    missing = [digest for digest in digests if digest not in vectors]
-    if missing:
+    if missing := [digest for digest in digests if digest not in vectors]:
         rows = embedder.embed([texts[digest] for digest in missing], mode)
         vectors.update(zip(missing, rows, strict=True))
     if digests:
@@ -118,7 +118,7 @@ def count_workers(sizes: Iterable[int], cores: int | None = None) -> int:
     return 0 if small or (cores or count_cores()) < 2 else _MAX_WORKERS
 
 
-class Workers:
+class Workers(Closing):
     """A few child processes, each with a thread that talks to it. Use it in a `with`."""
 
     def __init__(
@@ -222,12 +222,6 @@ class Workers:
             log.warning("no worker can be started: %s", error)
             self._most = 0
             return None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _work_for_parent(model: str) -> None:

@@ -9,13 +9,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol
 
 from sonde.errors import InvalidRequest, OutsideRoots
 from sonde.policy.admit import Rules, Source, find_denied
 from sonde.policy.read import FileReader
 from sonde.policy.walk import Checker, check_path, walk_files, walk_folders
-from sonde.runtime.work import Work
+from sonde.runtime.work import Closing, Work
 from sonde.text.globs import compose
 from sonde.types import FileContent, FileText, Kind, ListedFile, Skipped
 
@@ -49,11 +49,8 @@ class Tree:
             below = _below(under, source.prefix)
             if below is None:
                 continue
-            nested = tuple(
-                other.prefix
-                for other in self.sources
-                if other.prefix != source.prefix and other.prefix.startswith(source.prefix)
-            )
+            others = (other.prefix for other in self.sources if other.prefix != source.prefix)
+            nested = tuple(prefix for prefix in others if prefix.startswith(source.prefix))
             for found in walk_files(source.root, source.rules, below):
                 named = _prefixed(found, source.prefix)
                 # what lies under a root inside this one comes from there, once
@@ -130,7 +127,7 @@ class Tree:
         raise OutsideRoots(f"{path!r} is in none of the project's folders")
 
 
-class TreeReader:
+class TreeReader(Closing):
     """Reads files of a project, best in the order of their paths. Use it in a `with`, and close it
     whenever something else takes its time: what it holds open may be moved meanwhile."""
 
@@ -159,12 +156,6 @@ class TreeReader:
         if reader is None:
             reader = self._readers[source.prefix] = FileReader(source)
         return reader, below
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _below(under: str, prefix: str) -> str | None:

@@ -148,11 +148,9 @@ def _require_part(place: int | None, what: str, named: str | int) -> int:
 
 
 def _piece_at(entry: Entry, offset: int, field: str = "") -> Piece:
-    best = Piece("", 0, 0, field)
-    for piece in entry.pieces:
-        if piece.field == field and piece.start <= offset:
-            best = piece
-    return best
+    pieces = reversed(entry.pieces)
+    before = (piece for piece in pieces if piece.field == field and piece.start <= offset)
+    return next(before, Piece("", 0, 0, field))
 
 
 def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval) -> EntryContent:

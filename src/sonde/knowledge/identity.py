@@ -121,12 +121,8 @@ def match_entries(known: Sequence[Known], made: Sequence[Entry]) -> list[Known |
     left = dict.fromkeys(known)
     rows = [(entry.source, _ident(entry.path), Mark.read(entry.hash).text) for entry in made]
     weak = {at for at, entry in enumerate(made) if _is_weak(entry.path)}
-    _pair(
-        left,
-        found,
-        lambda one: (one.source, _ident(one.kept_key), one.mark.text),
-        dict(enumerate(rows)),
-    )
+    whole = dict(enumerate(rows))
+    _pair(left, found, lambda one: (one.source, _ident(one.kept_key), one.mark.text), whole)
     texts = {at: (source, text) for at, (source, _, text) in enumerate(rows)}
     _pair(left, found, _name_text, {at: name for at, name in texts.items() if at in weak})
     _pair(left, found, lambda one: _name_text(one) if _is_weak(one.kept_key) else None, texts)
@@ -169,9 +165,8 @@ def name_entries(
     """A distinct key for each entry of a file: the one it had, else its own, numbered if `used`."""
     keys = [one.key if one and one.kept_key == entry.path else None
             for one, entry in zip(known, entries, strict=True)]  # fmt: skip
-    used |= {
-        (entry.source, key) for entry, key in zip(entries, keys, strict=True) if key is not None
-    }
+    pairs = zip(entries, keys, strict=True)
+    used |= {(entry.source, key) for entry, key in pairs if key is not None}
     for at, entry in enumerate(entries):
         key, number = keys[at], 1
         if key is None:

@@ -166,8 +166,7 @@ class _Run:
         if is_done and known[0].mark[1:3] == stamp:
             self.reconciler.pass_over(known)
             return
-        before = self.refused.get(one.path)
-        if before and before[0] == ":".join(stamp):
+        if (before := self.refused.get(one.path)) and before[0] == ":".join(stamp):
             self._refuse(before[1])
             return
         try:

@@ -52,17 +52,13 @@ _OWN = re.compile(r"(?:^|/)(?:logseq/(?:bak|\.recycle)|\.obsidian|\.trash)/|(?:^
 
 
 def parse_file(
-    file: File,
-    wanted: Source | None = None,
-    left_out: list[Skipped] | None = None,
-    *,
-    is_nested: bool = False,
+    file: File, wanted: Source | None = None, left_out: list[Skipped] | None = None
 ) -> list[Entry]:
     """The entries of a file; `wanted` is the source its owner files it under.
 
     Members of an archive that are not imported are added to `left_out`.
     """
-    return list(stream_entries(file, wanted, left_out, is_nested=is_nested))
+    return list(stream_entries(file, wanted, left_out))
 
 
 def stream_entries(
@@ -104,7 +100,7 @@ def _parse_nested(file: File) -> list[Entry]:
     """The entries of an attachment."""
     if file.suffix == "zip":
         raise RefusedFormat("unknown", "an archive in a file")
-    return parse_file(file, is_nested=True)
+    return list(stream_entries(file, is_nested=True))
 
 
 def _parse_archive(

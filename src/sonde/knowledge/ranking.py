@@ -214,9 +214,8 @@ class KnowledgeSearch:
             vector = self._vectors.get(model.name) if model else None
             if model and vector is not None and near[model.name]:
                 similar = store.compare(source, model.name, vector, ids)
-                by_kind[kind] = _keep_best(
-                    {id_: measure_nearness(model, each) for id_, each in similar.items()}, places
-                )
+                nearness = {key: measure_nearness(model, each) for key, each in similar.items()}
+                by_kind[kind] = _keep_best(nearness, places)
         best = max((score for score, _ in words.values()), default=1.0)
         found: dict[object, RankedPiece] = {}
         for groups in (words, *reversed(by_kind.values())):
@@ -240,10 +239,7 @@ class KnowledgeSearch:
             self.notes.append(f"{damaged} vectors of {source} were damaged and are made again")
         if model is self.models.static:
             embed_missing(store, source, model, MAX_EMBEDDED_BY_SEARCH)
-        if not store.coverage(source, model.name)[0]:
-            return []
-        vector = self._embed(model)
-        if vector is None:
+        if not store.coverage(source, model.name)[0] or (vector := self._embed(model)) is None:
             return []
         return store.nearest(source, model.name, vector, DENSE_DEPTH, where)
 
@@ -310,11 +306,8 @@ def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Group
 def _add_neighbours(groups: Grouped, share: float, least: float = 0.0) -> Grouped:
     """Add to each message a share of its better neighbour: a question in one message is often
     answered in the next."""
-    scores = {
-        (found.entry.number, found.piece.place): score
-        for score, found in groups.values()
-        if found.entry.source == "chats"
-    }
+    said = (pair for pair in groups.values() if pair[1].entry.source == "chats")
+    scores = {(found.entry.number, found.piece.place): score for score, found in said}
 
     def best_neighbour(found: RankedPiece) -> float:
         number, place = found.entry.number, found.piece.place

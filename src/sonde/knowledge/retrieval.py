@@ -183,9 +183,8 @@ def read_retrieval(
     given: Mapping[str, object] | None, preferences: KnowledgePreferences, mode: Mode = "snippet"
 ) -> Retrieval:
     """The options of a call, else the session's; numbers are clamped, the rest is checked."""
-    named = {
-        to_snake(str(name)): value for name, value in (given or {}).items() if value is not None
-    }
+    asked = (given or {}).items()
+    named = {to_snake(str(name)): value for name, value in asked if value is not None}
     options: dict[str, Any] = {
         name: _read_option(name, value)
         for name, value in [*preferences.items(), *named.items()]

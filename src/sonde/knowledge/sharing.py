@@ -79,9 +79,8 @@ class SharedKnowledge:
         self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
         """The best of all stores; each weighs words by how rare they are in it."""
-        return self._merge(
-            (store.rank(source, terms, limit, where) for store in self._list(where)), limit
-        )
+        found = (store.rank(source, terms, limit, where) for store in self._list(where))
+        return self._merge(found, limit)
 
     def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
         """As in the store that knows each term best."""
@@ -92,10 +91,9 @@ class SharedKnowledge:
         self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
         """The nearest of all stores."""
-        return self._merge(
-            (store.nearest(source, model, vector, limit, where) for store in self._list(where)),
-            limit,
-        )
+        stores = self._list(where)
+        found = (store.nearest(source, model, vector, limit, where) for store in stores)
+        return self._merge(found, limit)
 
     def compare(
         self, source: Source, model: str, vector: Vectors, numbers: Sequence[int]
@@ -128,11 +126,8 @@ class SharedKnowledge:
         return [self._own] if where.character else [store for _, store in self._stores]
 
     def _merge(self, rankings: Iterable[list[Scored]], limit: int) -> list[Scored]:
-        merged = [
-            replace(one, id=self._spread(one.id, place))
-            for place, ranking in enumerate(rankings)
-            for one in ranking
-        ]
+        every = ((place, one) for place, ranking in enumerate(rankings) for one in ranking)
+        merged = [replace(one, id=self._spread(one.id, place)) for place, one in every]
         return sorted(merged, key=lambda one: (-one.score, one.id))[:limit]
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:

@@ -10,7 +10,7 @@ letter case everywhere, the rest where the file system folds case. Copies and ba
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -82,19 +82,16 @@ class Gate:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         fold = rules.folds_case
+
+        def compile_all(patterns: Iterable[str]) -> list[Glob]:
+            return [compile_glob(compose(each), fold_case=fold) for each in patterns]
+
         kinds = (False, True)
         self._secret = {kind: DeniedNames(secret=True, folder=kind) for kind in kinds}
         self._plain = {kind: DeniedNames(secret=False, folder=kind, fold=fold) for kind in kinds}
-        self._exclude: list[Glob] = [
-            compile_glob(compose(p), fold_case=fold) for p in rules.exclude
-        ]
-        self._allow: list[Glob] = [compile_glob(compose(p), fold_case=fold) for p in rules.allow]
+        self._exclude, self._allow = compile_all(rules.exclude), compile_all(rules.allow)
         everything = "**/*" in rules.include or "**" in rules.include or not rules.include
-        self._include: list[Glob] | None = (
-            None
-            if everything
-            else [compile_glob(compose(p), fold_case=fold) for p in rules.include]
-        )
+        self._include = None if everything else compile_all(rules.include)
 
     def find_denial(
         self, name: str, *, folder: bool, path: str = "", secrets_only: bool = False

@@ -208,10 +208,8 @@ class _Count:
                 return False
             if (known.git or not known.path) and known.git != self._read_git(known):
                 return False
-            return all(
-                _stamp_file(os.lstat(full + name)) == stamp
-                for name, stamp in known.ignore_files.items()
-            )
+            rules = known.ignore_files.items()
+            return all(_stamp_file(os.lstat(full + name)) == stamp for name, stamp in rules)
         except OSError:
             return False
 

@@ -41,9 +41,8 @@ def read_git_rules(place: Path, *, around: bool = False) -> GitRules | None:
     excludes = [(prefix, _load(named)), (prefix, _load(repository.shared / "info" / "exclude"))]
     above = repository.place
     for count, name in enumerate(below):
-        excludes.append(
-            ("".join(f"{part}/" for part in below[count:]), _load(above / ".gitignore"))
-        )
+        way = "".join(f"{part}/" for part in below[count:])
+        excludes.append((way, _load(above / ".gitignore")))
         above = above / name
     index = repository.git / "index"
     files, folders = _parse_tracked(index, _stamp(index), oid_bytes)

@@ -122,8 +122,7 @@ class Scope:
 
     def ignores(self, path: str, *, folder: bool) -> bool:
         """Whether a path in this folder is ignored, given that the folder is walked."""
-        verdict = self._decide("own", path, folder=folder)
-        if verdict is not None:
+        if (verdict := self._decide("own", path, folder=folder)) is not None:
             return verdict
         if not (self.ignored or self._decide("git", path, folder=folder)):
             return False
@@ -191,8 +190,6 @@ def _open_repository(
 def _compile_patterns(data: bytes | None, fold_case: bool) -> Patterns | None:
     """Cached by content, as single paths are checked again and again."""
     # As in git, an ignore file that is a link or cannot be read has no effect; nor an empty one.
-    return (
-        Patterns(compose(data.decode("utf-8-sig", "replace")), fold_case=fold_case)
-        if data
-        else None
-    )
+    if not data:
+        return None
+    return Patterns(compose(data.decode("utf-8-sig", "replace")), fold_case=fold_case)

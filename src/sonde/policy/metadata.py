@@ -92,17 +92,15 @@ class Descent:
 
     def close(self) -> None:
         """Close every folder."""
-        for folder in self._open:
-            if folder:
-                folder.close()
+        for folder in filter(None, self._open):
+            folder.close()
         self._open = [None]
 
     def _push(self, step: str | Path, folder: Folder) -> None:
         self._steps.append(step)
         self._open.append(folder)
         if len(self._open) > _MAX_OPEN_FOLDERS:
-            above = self._open[-_MAX_OPEN_FOLDERS]
-            if above:
+            if above := self._open[-_MAX_OPEN_FOLDERS]:
                 above.close()
             self._open[-_MAX_OPEN_FOLDERS] = None
 

@@ -153,8 +153,7 @@ class FileReader(OpenPath):
         if not names:
             return Skipped(named, "folder")
         self._leave(names[:-1])
-        refusal = self._refuse(names)
-        if refusal is not None:
+        if (refusal := self._refuse(names)) is not None:
             return Skipped(named, *refusal)
         try:
             for name in names[len(self._names) : -1]:
@@ -170,8 +169,7 @@ class FileReader(OpenPath):
         """Why the names are refused; those of open folders have passed."""
         for index in range(len(self._names), len(names)):
             folder, at = index < len(names) - 1, "/".join(names[: index + 1])
-            denial = self._gate.find_denial(names[index], folder=folder, path=at)
-            if denial is not None:
+            if (denial := self._gate.find_denial(names[index], folder=folder, path=at)) is not None:
                 return "denied", denial
         depth = self._source.rules.max_depth
         if len(names) - 1 > depth:

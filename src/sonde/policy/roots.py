@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import Self
 
 from sonde.errors import (
     FileMissing,
@@ -23,6 +22,7 @@ from sonde.errors import (
     ProjectNotDetected,
     SymlinkNotAllowed,
 )
+from sonde.runtime.work import Closing
 from sonde.text.globs import clean_path, compose
 from sonde.types import Skipped
 
@@ -148,7 +148,7 @@ def resolve_inside(root: Path, path: str) -> Path:
     return place
 
 
-class Folder:
+class Folder(Closing):
     """An open folder; `enter` opens a folder inside it. Close it, or use it in a `with`."""
 
     def __init__(self, place: Path | str, *, above: int | None = None) -> None:
@@ -262,14 +262,8 @@ class Folder:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class OpenPath:
+class OpenPath(Closing):
     """The folders down to a file, open for the next one near it; use it in a `with`, briefly."""
 
     def __init__(self, root: Path) -> None:
@@ -305,12 +299,6 @@ class OpenPath:
         if not self._folders:
             self._folders.append(open_root(self._root))
         return self._folders[-1]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def open_root(root: Path) -> Folder:

@@ -133,8 +133,7 @@ class Checker(OpenPath):
             name, at = names[index], "/".join(names[: index + 1])
             facts = folder.look_at(folder.spell(name))
             kind = _KINDS.get(stat.S_IFMT(facts.st_mode), "special")
-            found = judge_name(at, name, kind, self._gate, scope)
-            if found is not None:
+            if (found := judge_name(at, name, kind, self._gate, scope)) is not None:
                 return Skipped(show_path(relative), found.reason, found.detail)
             if not stat.S_ISDIR(facts.st_mode):
                 last = index == len(names) - 1
@@ -221,8 +220,7 @@ def judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None)
     folder = kind == "folder"
     if show_path(name) != name:
         return Skipped(show_path(path), "bad_name")
-    denial = gate.find_denial(name, folder=folder, path=path)
-    if denial is not None:
+    if (denial := gate.find_denial(name, folder=folder, path=path)) is not None:
         return Skipped(path, "denied", denial)
     if kind in ("symlink", "special"):
         return Skipped(path, kind)

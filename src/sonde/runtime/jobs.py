@@ -34,7 +34,6 @@ def mint_handle(length: int = HANDLE_LENGTH) -> str:
 
 Status = Literal["running", "done", "failed", "cancelled", "interrupted"]
 _POLL_S = 0.1  # a waiting person does not notice it
-_LOWEST_PRIORITY = 19  # of nice(2)
 RECORD_AFTER_S = 0.5
 """Work that takes longer is recorded; for shorter work the record would cost more than the work."""
 _SAVE_INTERVAL_S = 1.0  # often enough for somebody who watches from another process
@@ -310,8 +309,7 @@ class Jobs:
 
     def look_up(self, id_: str) -> JobRecord | None:
         """The record of a job of any process."""
-        job = self._by_id.get(id_)
-        if job:
+        if job := self._by_id.get(id_):
             return job.record()
         store = self._stored()
         return store.get(id_) if store else None
@@ -329,8 +327,7 @@ class Jobs:
 
     def stop(self, id_: str) -> bool:
         """Cancel a job by its handle; whether it was running."""
-        job = self._by_id.get(id_)
-        if job:
+        if job := self._by_id.get(id_):
             running = job.status == "running"
             job.cancel()
             return running
@@ -339,8 +336,7 @@ class Jobs:
 
     def cancel(self, key: str, timeout_s: float = _STOP_TIMEOUT_S) -> None:
         """Cancel the job under this key and wait until it has stopped."""
-        job = self._jobs.get(key)
-        if job and job.status == "running":
+        if (job := self._jobs.get(key)) and job.status == "running":
             job.cancel()
             job.wait(timeout_s=timeout_s)
 

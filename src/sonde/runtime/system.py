@@ -108,8 +108,7 @@ def call_library(name: str, *values: int) -> None:
     if sys.platform == "linux":
         import ctypes
 
-        function = getattr(ctypes.CDLL(None), name, None)
-        if function is not None:
+        if (function := getattr(ctypes.CDLL(None), name, None)) is not None:
             function(*values)
 
 

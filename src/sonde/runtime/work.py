@@ -10,9 +10,11 @@ import errno
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from sonde.errors import Cancelled, DiskFull, IndexBusy, PermissionDenied, StorageUnusable
 from sonde.runtime.private import make_folder
@@ -20,6 +22,20 @@ from sonde.runtime.system import try_lock
 from sonde.types import Caller, Progress
 
 _POLL_S = 0.05  # writers hold the lock for seconds; waiting costs no CPU
+
+
+class Closing(ABC):
+    """Something to close, which a `with` does at its end."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what it holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Work:

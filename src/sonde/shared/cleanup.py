@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from operator import methodcaller
 
 from sonde.errors import SharedIndexUnreachable
 from sonde.runtime.work import Work
@@ -47,7 +47,7 @@ def clean_index(
     for repository, commit in stale:
         where = f"repository = {quote_text(repository)} AND commit = {quote_text(commit)}"
         # one that is pushed again at this moment stays
-        tables.change("commits", _delete(f"{where} AND pushed_ms < {before}"))
+        tables.change("commits", methodcaller("delete", f"{where} AND pushed_ms < {before}"))
     work.check()
     files: set[str] = set()
     texts: set[str] = set()
@@ -91,12 +91,8 @@ def _sweep(tables: SharedTables, name: str, key: str, needed: set[str], cut: int
     """Remove old rows that nothing needs; the condition is looked at again when it commits."""
     gone = sorted(tables.read_column(name, key, f"seen_ms < {cut}") - needed)
     for condition in split_among(key, gone):
-        tables.change(name, _delete(f"{condition} AND seen_ms < {cut}"))
+        tables.change(name, methodcaller("delete", f"{condition} AND seen_ms < {cut}"))
     return len(gone)
-
-
-def _delete(where: str) -> Callable[[Any], object]:
-    return lambda table: table.delete(where)
 
 
 def tend_tables(shared: SharedIndex, work: Work) -> str:

@@ -141,10 +141,8 @@ class Mirrors:
         self, fits: Callable[[str], bool], admits: Callable[[Path], bool], *, branches: bool
     ) -> list[str]:
         """The names that fit, of default branches or of all."""
-        heads = self._heads.items()
-        names = sorted(
-            one.name for root, one in heads if (branches or one.is_default) and admits(root)
-        )
+        heads = (pair for pair in self._heads.items() if branches or pair[1].is_default)
+        names = sorted(one.name for root, one in heads if admits(root))
         return list(filter(fits, names))[:MOST_NAMED]
 
     def name_root(self, root: Path) -> str:
@@ -207,9 +205,8 @@ class Mirrors:
             self._workspace.projects.forget(root)
             self._remove(root)
             make_folder(folder)
-            save_metadata(
-                folder, Metadata(str(root), stamp_now())
-            )  # found again if this is cut off
+            # found again if this is cut off
+            save_metadata(folder, Metadata(str(root), stamp_now()))
             files = self._shared.read_commit(one.repository, one.commit).files
             written = write_tree(self._shared, root, files, one.pushed_ms, older, work)
             self._shared.fill(one.repository, one.commit, folder, seed=seed, work=work)
@@ -263,11 +260,8 @@ class Mirrors:
             return min(since_fill, self._workspace.projects.seconds_unused(root))
 
         with self._guard:
-            idle = sorted(
-                (root for root in self._ready if unused_s(root) > IN_USE_S),
-                key=lambda root: (root in self._heads, -unused_s(root)),
-            )
-            for root in idle:
+            idle = [root for root in self._ready if unused_s(root) > IN_USE_S]
+            for root in sorted(idle, key=lambda root: (root in self._heads, -unused_s(root))):
                 used = sum(one.bytes for one in self._ready.values())
                 if root in self._heads and used <= self._most_bytes:
                     break

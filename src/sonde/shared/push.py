@@ -211,13 +211,8 @@ def _describe_stores(
 def _keep_committed(diff: Diff, committed: Collection[str]) -> tuple[Diff, int]:
     """A diff without files that are not in the commit; those of an earlier one are removed."""
     changed = [(kind, entry) for kind, entry in diff.changed if entry.path in committed]
-    gone = {
-        (kind, path)
-        for kind, files in diff.known.items()
-        for path in files
-        if path not in committed
-    }
-    removed = sorted({*diff.removed, *gone})
+    known = ((kind, path) for kind, files in diff.known.items() for path in files)
+    removed = sorted({*diff.removed, *(each for each in known if each[1] not in committed)})
     return replace(diff, changed=changed, removed=removed), len(diff.changed) - len(changed)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import astuple, dataclass, field
 from itertools import islice
 from operator import itemgetter
@@ -153,12 +154,9 @@ def fill_from_rows(tables: SharedTables, commit: PushedCommit, folder: Path, wor
 
     read = 0
     for kind in ("code", "docs"):
-        store = SqliteChunkStore(folder, kind)
-        try:
+        with closing(SqliteChunkStore(folder, kind)) as store:
             store.clear()
             read += _fill_store(tables, commit, kind, store, work)
-        finally:
-            store.close()
     return read
 
 
@@ -171,9 +169,8 @@ def _fill_store(
         files = _read_files(tables, commit.recipe, part)
         for model in commit.models:
             missing = {chunk.digest for file in files for chunk in file.chunks}
-            for digests, vectors in read_vectors(
-                tables, model, missing - store.known_digests(model, missing)
-            ):
+            missing -= store.known_digests(model, missing)
+            for digests, vectors in read_vectors(tables, model, missing):
                 store.put_vectors(model, digests, vectors)
         store.replace(files)
         done += len(part)
@@ -219,6 +216,5 @@ def read_vectors(
     for condition in split_among("digest", wanted):
         for batch in tables.read(name_vectors(model), ["digest", "vector"], condition):
             rows = batch["vector"].flatten().to_numpy().reshape(batch.num_rows, -1)
-            found = [bytes.fromhex(digest) for digest in batch["digest"].to_pylist()]
-            if found:
+            if found := [bytes.fromhex(digest) for digest in batch["digest"].to_pylist()]:
                 yield found, rows.astype(np.float32)

@@ -122,8 +122,7 @@ def fetch_vectors(
                 for kind, store in stores.items():
                     lacking = store.missing(deep.name, store.counts().chunks)
                     missing = {chunk.digest for chunk in lacking}
-                    found = collect_vectors(opened[kind], deep.name, missing)
-                    if found:
+                    if found := collect_vectors(opened[kind], deep.name, missing):
                         with project.lock.held(work):
                             rows = np.stack(list(found.values()))
                             store.put_vectors(deep.name, list(found), rows)

@@ -55,10 +55,8 @@ class Snapshot:
     def unpack(cls, data: bytes) -> Snapshot:
         """A snapshot from a commit's row; raises `IndexCorrupt`."""
         with unpacking(data, "a snapshot") as value:
-            files = {
-                str(path): (int(size), tuple(map(str, blocks)))
-                for path, (size, blocks) in value["files"].items()
-            }
+            rows = value["files"].items()
+            files = {str(path): (int(size), tuple(map(str, held))) for path, (size, held) in rows}
             packs = {str(name): tuple(map(str, held)) for name, held in value["packs"].items()}
         if any(
             not _is_ours(path) or not 0 <= size <= _MAX_BYTES for path, (size, _) in files.items()
@@ -194,16 +192,13 @@ def _list_blocks(
             if (digest := _name_block(data)) in wanted:
                 yield digest, data, 0
     for pack, held in packs.items():
-        for digest, packed in _read_pack(tables, pack) if any(b in wanted for b in held) else ():
+        needed = any(block in wanted for block in held)
+        for row in tables.read_rows(pack, ["digest", "data"]) if needed else ():
+            digest, packed = row["digest"], row["data"]
             if digest in wanted:
                 if _name_block(data := _unpack_block(packed)) != digest:
                     raise IndexCorrupt(f"block {digest} is not as it was written")
                 yield digest, data, len(packed)
-
-
-def _read_pack(tables: SharedTables, name: str) -> Iterator[tuple[str, bytes]]:
-    for batch in tables.read(name, ["digest", "data"]):
-        yield from zip(batch["digest"].to_pylist(), batch["data"].to_pylist(), strict=True)
 
 
 def _unpack_block(packed: bytes) -> bytes:

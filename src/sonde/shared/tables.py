@@ -22,7 +22,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -253,7 +253,7 @@ class SharedTables:
     def touch(self, name: str, key: str, values: Iterable[str], now_ms: int) -> None:
         """Mark rows as needed now, so that they are not cleaned away before they are named."""
         for where in split_among(key, values):
-            self.change(name, partial(_mark, where, now_ms))
+            self.change(name, methodcaller("update", where=where, values={"seen_ms": now_ms}))
 
     def optimize(self, name: str, *, kept: timedelta) -> None:
         """Merge small parts, bring indexes in step, and forget versions older than that."""
@@ -290,10 +290,6 @@ class SharedTables:
 def is_conflict(error: Exception) -> bool:
     """Whether a change failed because others changed the same table, however often it tried."""
     return _CONFLICT.search(str(error)) is not None
-
-
-def _mark(where: str, now_ms: int, table: Any) -> None:
-    table.update(where=where, values={"seen_ms": now_ms})
 
 
 def split_among(key: str, values: Iterable[str]) -> Iterator[str]:

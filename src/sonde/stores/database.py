@@ -180,8 +180,7 @@ class Database:
             self._thaw()  # another process was able to write since
         with self._translating():
             connection = self._take_reader()
-            ran = getattr(self._traced, "list", None)
-            if ran is not None:
+            if (ran := getattr(self._traced, "list", None)) is not None:
                 connection.exec_trace = lambda _cursor, text, values: (
                     ran.append((text, values or ())) or True
                 )

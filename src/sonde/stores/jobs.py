@@ -74,10 +74,9 @@ class SqliteJobStore:
 
     def cancel(self, id_: str) -> bool:
         """Cancel a job that another process runs. Returns whether it was running."""
+        query = "UPDATE jobs SET ended = 1 WHERE id = ? AND status = 'running'"
         with self._database.write() as db:
-            db.execute(
-                "UPDATE jobs SET ended = 1 WHERE id = ? AND status = 'running'", (bind_text(id_),)
-            )
+            db.execute(query, (bind_text(id_),))
             return db.changes() > 0
 
     def close(self) -> None:

@@ -279,11 +279,10 @@ def _counts(value: Json, key: str, names: Sequence[str]) -> StoreCounts:
 def is_check_due(folder: Path, age: timedelta, *, thorough: bool = False) -> bool:
     """Whether the last check, or the last `thorough` one, is that long ago."""
     stamp = _load_object(folder / _CHECKS_FILE).get("lastThorough" if thorough else "lastCheck")
-    try:
+    with contextlib.suppress(ValueError, TypeError):
         # a clock that was set back makes it lie in the future
         return abs(datetime.now(UTC) - datetime.fromisoformat(str(stamp))) >= age
-    except (ValueError, TypeError):
-        return True
+    return True
 
 
 def describe_checks(folder: Path) -> dict[str, object]:

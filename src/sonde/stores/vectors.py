@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,14 @@ class VectorRows(Protocol):
 R = TypeVar("R", bound=VectorRows)
 
 
+class StoredModel(NamedTuple, Generic[R]):
+    """A model whose vectors are kept, and where."""
+
+    id: int
+    name: str
+    rows: R
+
+
 class OpenRows(Generic[R]):
     """Vector files or tables by name, each opened once."""
 
@@ -95,6 +103,10 @@ class OpenRows(Generic[R]):
             if name not in self._rows:
                 self._rows[name] = self._open_rows(name, dimensions)
             return self._rows[name]
+
+    def list_models(self, stored: Iterable[Any]) -> list[StoredModel[R]]:
+        """The models of these rows of id, name, name of the file or table, and dimensions."""
+        return [StoredModel(id_, name, self.open(file, size)) for id_, name, file, size in stored]
 
     def create(self, prefix: str, model: str, number: int, dimensions: int) -> tuple[str, R]:
         """New rows of a model, and their name; what a crash left under it is removed."""
@@ -359,10 +371,9 @@ def _read_scales(rows: Rows) -> Vectors:
 
 
 def _measure(path: Path) -> int:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+    return 0
 
 
 def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignore[type-arg]

@@ -167,18 +167,14 @@ def make_claude_project(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     times = {"created_at": read_time(row.get("created_at")) or file.modified,
              "last_modified": read_time(row.get("updated_at")) or file.modified}  # fmt: skip
     facts = {"app": "Claude", "project": name}
-    text = "\n\n".join(
-        str(row[each]) for each in ("description", "prompt_template") if row.get(each)
-    )
-    if text:
+    parts = filter(None, [row.get("description"), row.get("prompt_template")])
+    if text := "\n\n".join(map(str, parts)):
         yield make_entry("notes", name, text, file, path=key, facts=facts, **times)
     for doc in list_dicts(row.get("docs")):
         if doc.get("content"):
-            title = str(doc.get("filename") or name)
+            title, text = str(doc.get("filename") or name), str(doc["content"])
             own = str(doc.get("uuid") or f"{key}/{title}")
-            yield make_entry(
-                "notes", title, str(doc["content"]), file, path=own, facts=facts, **times
-            )
+            yield make_entry("notes", title, text, file, path=own, facts=facts, **times)
 
 
 def make_claude_memory(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:

@@ -160,10 +160,8 @@ _ENGLISH = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 def _read_long_date(text: str) -> int | None:
     """A date such as `Added on Sunday, 3 March 2024 10:15:02 PM`, in English or in numbers."""
     numbers = re.findall(r"\d+", text)
-    month = next(
-        (at for at, name in enumerate(_ENGLISH, 1) if re.search(rf"(?i)\b{name}[a-z]*\b", text)),
-        None,
-    )
+    forms = (rf"(?i)\b{name}[a-z]*\b" for name in _ENGLISH)
+    month = next((at for at, form in enumerate(forms, 1) if re.search(form, text)), None)
     year = next((each for each in numbers if len(each) == 4), None)
     if not (month and year and numbers):
         return read_time(text)
@@ -299,9 +297,8 @@ def _make_ris(file: File, part: str) -> Entry:
 def is_csl(value: Any) -> bool:
     """Whether JSON is a list of references as Zotero and pandoc write it."""
     first = value[0] if isinstance(value, list) and value else None
-    return isinstance(first, dict) and "type" in first and "id" in first and (
-        "issued" in first or "author" in first or "container-title" in first
-    )  # fmt: skip
+    said = {"issued", "author", "container-title"}
+    return isinstance(first, dict) and {"type", "id"} <= set(first) and bool(said & set(first))
 
 
 def parse_csl(file: File, value: Any) -> Iterable[Entry]:

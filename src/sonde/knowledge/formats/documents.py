@@ -141,9 +141,8 @@ def parse_notebook(file: File, value: Any = None) -> list[Entry]:
     parts: list[str] = []
     for cell in list_dicts(value["cells"]):
         text = _join_source(cell.get("source"))
-        parts.append(
-            f"```{language}\n{text}\n```" if cell.get("cell_type") == "code" and text else text
-        )
+        is_code = cell.get("cell_type") == "code" and text
+        parts.append(f"```{language}\n{text}\n```" if is_code else text)
         for output in list_dicts(cell.get("outputs")):
             parts += _read_output(output, lost)
     text = "\n\n".join(filter(None, parts))
@@ -194,9 +193,8 @@ _LETTERS = {
 def parse_latex(file: File) -> list[Entry]:
     """The text of a LaTeX document without its commands; headings, links and formulas stay."""
     text = file.text()
-    said = {
-        name: _plain_latex(_argument(text, f"\\{name}")) for name in ("title", "author", "date")
-    }
+    names = ("title", "author", "date")
+    said = {name: _plain_latex(_argument(text, f"\\{name}")) for name in names}
     _, begin, body = text.partition("\\begin{document}")
     body = (body if begin else text).partition("\\end{document}")[0]
     author, when = " ".join(said["author"].split()), read_time(said["date"])

@@ -80,9 +80,8 @@ def _list_starts(data: bytes) -> Iterator[tuple[int, int]]:
     for found in _SEPARATOR.finditer(data):
         begin, end = found.span()
         dated = _DATED.search(found[0]) is not None
-        behind_gap = not begin or data[max(0, begin - 4) : begin].replace(b"\r", b"").endswith(
-            b"\n\n"
-        )
+        before = data[max(0, begin - 4) : begin].replace(b"\r", b"")
+        behind_gap = not begin or before.endswith(b"\n\n")
         if not (dated or behind_gap):
             continue
         head = _HEAD.match(data[end : end + _HEAD_BYTES])
@@ -243,7 +242,7 @@ def _file_name(part: Message) -> str:
     return ""
 
 
-def _decode(part: Message) -> str:
+def _read_body(part: Message) -> str:
     raw = part.get_payload(decode=True)
     data = raw if isinstance(raw, bytes) else b""
     declared = ""
@@ -251,11 +250,7 @@ def _decode(part: Message) -> str:
         declared = part.get_content_charset() or ""
     if part.get_content_subtype() in ("html", "xhtml+xml"):
         declared = declared or declared_charset(data)
-    return _decode_part(data, declared)
-
-
-def _read_body(part: Message) -> str:
-    text = _decode(part)
+    text = _decode_part(data, declared)
     if part.get_content_type() == "text/html":
         text = read_html(text)[1]
     return text.replace("\r\n", "\n").strip()
@@ -315,9 +310,8 @@ def parse_contacts(file: File) -> Iterable[Entry]:
 
 
 def _parse_records(file: File, names: Mapping[str, str]) -> Iterable[Entry]:
-    return make_each(
-        file, "record", _list_blocks(file.text()), lambda row: [_make_record(file, *row, names)]
-    )
+    blocks = _list_blocks(file.text())
+    return make_each(file, "record", blocks, lambda row: [_make_record(file, *row, names)])
 
 
 def _list_blocks(text: str) -> Iterator[tuple[str, list[_Field]]]:

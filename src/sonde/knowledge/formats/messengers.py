@@ -38,16 +38,12 @@ _SIGNAL_LINE = re.compile(r"\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\] ([^:\n]
 
 def make_talk(file: File, app: str, title: str, rows: Iterator[Piece], key: str = "") -> Entry:
     """A conversation; messages without text are counted as left out."""
-    messages: list[Piece] = []
-    lost: Counter[str] = Counter()
-    for row in rows:
-        if row.text.strip():
-            messages.append(row)
-        else:
-            lost[EMPTY] += 1
+    every = list(rows)
+    messages = [row for row in every if row.text.strip()]
     if not messages:
         raise RefusedFormat("no_text")
-    facts = {"app": app, LEFT_OUT: dict(lost)}
+    lost = Counter({EMPTY: len(every) - len(messages)})
+    facts = {"app": app, LEFT_OUT: dict(+lost)}
     return make_chat(title, messages, file, path=key, facts=facts)
 
 
@@ -114,10 +110,9 @@ def _read_people(data: bytes) -> Mapping[str, str]:
     except (ValueError, RecursionError):
         return {}
     names: dict[str, str] = {}
-    for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and isinstance(row.get("id"), str):
-            profile = row.get("profile") if isinstance(row.get("profile"), dict) else {}
-            assert isinstance(profile, dict)
+    for row in list_dicts(rows):
+        if isinstance(row.get("id"), str):
+            profile: Any = row.get("profile") if isinstance(row.get("profile"), dict) else {}
             named = profile.get("real_name") or row.get("real_name") or row.get("name")
             names[row["id"]] = str(named or row["id"])
     return names
@@ -157,10 +152,8 @@ def _read_telegram(message: Mapping[str, Any]) -> Piece:
     text = _join_telegram(message.get("text"))
     poll = message.get("poll")
     if isinstance(poll, dict):
-        answers = [
-            f"- {each.get('text')} ({each.get('voters', 0)})"
-            for each in list_dicts(poll.get("answers"))
-        ]
+        listed = list_dicts(poll.get("answers"))
+        answers = [f"- {each.get('text')} ({each.get('voters', 0)})" for each in listed]
         text = "\n".join(filter(None, [text, f"Poll: {poll.get('question')}", *answers]))
     files = (str(message.get(name) or "") for name in ("file_name", "title", "file", "photo"))
     named = next((each.rsplit("/", 1)[-1] for each in files if each and each[0] != "("), "")
@@ -227,10 +220,8 @@ def make_discord(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
         for message in list_dicts(row.get("messages")):
             author = message.get("author") or {}
             parts = [str(message.get("content") or "")]
-            parts += [
-                f"[{each.get('fileName')}]({each.get('url')})"
-                for each in list_dicts(message.get("attachments"))
-            ]
+            attached = list_dicts(message.get("attachments"))
+            parts += [f"[{each.get('fileName')}]({each.get('url')})" for each in attached]
             for each in list_dicts(message.get("embeds")):
                 shown = [each.get(name) for name in ("title", "description", "url")]
                 shown += [field.get(name) for field in list_dicts(each.get("fields"))
@@ -248,9 +239,8 @@ def make_discord(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
         str(channel.get("category") or ""),
         f"#{channel.get('name') or file.stem}",
     ]
-    yield make_talk(
-        file, "Discord", " ".join(filter(None, named)), read(), str(channel.get("id") or "")
-    )
+    title, key = " ".join(filter(None, named)), str(channel.get("id") or "")
+    yield make_talk(file, "Discord", title, read(), key)
 
 
 def make_messenger(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
@@ -262,10 +252,8 @@ def make_messenger(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
             share = message.get("share") or {}
             parts += [_mend(share.get("share_text")), _mend(share.get("link"))]
             for name in ("photos", "videos", "files", "audio_files"):
-                parts += [
-                    f"[{each.get('uri', '').rsplit('/', 1)[-1]}]"
-                    for each in list_dicts(message.get(name))
-                ]
+                addresses = (each.get("uri", "") for each in list_dicts(message.get(name)))
+                parts += [f"[{address.rsplit('/', 1)[-1]}]" for address in addresses]
             yield Piece("\n".join(filter(None, parts)), sender=_mend(message.get("sender_name")),
                         created_at=read_time(message.get("timestamp_ms")))  # fmt: skip
 
@@ -289,10 +277,8 @@ def make_signal(file: File, rows: Sequence[Mapping[str, Any]]) -> Iterator[Entry
         for row in list_dicts(rows):
             sender = row.get("sender") or row.get("from") or row.get("source") or ""
             when = read_time(row.get("sent_at") or row.get("date") or row.get("timestamp"))
-            files = [
-                f"[{each.get('fileName') or each.get('name')}]"
-                for each in list_dicts(row.get("attachments"))
-            ]
+            attached = list_dicts(row.get("attachments"))
+            files = [f"[{each.get('fileName') or each.get('name')}]" for each in attached]
             text = "\n".join(filter(None, [str(row.get("body") or ""), *files]))
             yield Piece(text, uuid=str(row.get("id") or ""), sender=str(sender), created_at=when)
 

@@ -130,9 +130,8 @@ def _read_date(text: str) -> int | None:
     if not found:
         return None
     year, *rest = found.groups()[:6]
-    month, day, hour, minute, second = (
-        each or low for each, low in zip(rest, ("01", "01", "00", "00", "00"), strict=True)
-    )
+    lowest = ("01", "01", "00", "00", "00")
+    month, day, hour, minute, second = (a or b for a, b in zip(rest, lowest, strict=True))
     zone = f"{found[7]}:{found[8] or '00'}" if found[7] else "+00:00"
     return read_time(f"{year}-{month}-{day}T{hour}:{minute}:{second}{zone}")
 
@@ -198,10 +197,8 @@ def _read_scans(document: Any, scanned: list[int], pages: list[str]) -> int:
         scale = min(_DPI / 72, (_MAX_PIXELS / max(1, page.get_width() * page.get_height())) ** 0.5)
         bitmap = page.render(scale=scale, grayscale=True)
         rows = memoryview(bitmap.buffer).cast("B")
-        lines = (
-            rows[at * bitmap.stride : at * bitmap.stride + bitmap.width]
-            for at in range(bitmap.height)
-        )
+        starts = range(0, bitmap.height * bitmap.stride, bitmap.stride)
+        lines = (rows[start : start + bitmap.width] for start in starts)
         picture = b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(lines)
         if text := read_picture(picture):
             pages[number] = text
@@ -220,11 +217,8 @@ def read_picture(data: bytes) -> str:
     if program is None:
         return ""
     listed = subprocess.run([program, "--list-langs"], capture_output=True, text=True, check=False)
-    known = [
-        line
-        for line in listed.stdout.split("\n")[1:]
-        if re.fullmatch(r"[a-zA-Z_/]{3,30}", line) and line != "osd"
-    ]
+    names = set(listed.stdout.split("\n")[1:]) - {"osd"}
+    known = [name for name in names if re.fullmatch(r"[a-zA-Z_/]{3,30}", name)]
     command = [program, "stdin", "stdout", "-l", "+".join(sorted(known)[:4]) or "eng"]
     try:
         done = subprocess.run(

@@ -127,7 +127,7 @@ def _list_rows(value: Any, *, wanted: bool) -> list[Any]:
     if isinstance(value, list):
         return value
     if isinstance(value, dict):
-        if isinstance(value.get("prompts"), list | dict):
+        if _is_list_of_prompts(value):
             return _list_rows(value["prompts"], wanted=True)
         if any(_find(value, name) for name in _TEXTS):
             return [value]

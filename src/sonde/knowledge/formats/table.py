@@ -120,10 +120,7 @@ def _find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | Non
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, dict):
         return None
-    for make, is_it in _SHAPES:
-        if is_it(first, value):
-            return make
-    return None
+    return next((make for make, is_it in _SHAPES if is_it(first, value)), None)
 
 
 def _parse_chat_export(file: File, value: Any) -> Iterable[Entry]:

@@ -107,10 +107,9 @@ def _stamp(hours: str | None, minutes: str, seconds: str, rest: str) -> int:
 
 
 def _milliseconds(value: Any) -> int | None:
-    try:
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
         return int(float(value) * 1000)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    return None
 
 
 def _read_lines(file: File) -> list[Mapping[str, Any]]:
@@ -172,8 +171,7 @@ def _make_codex(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     """What the screen showed; some sessions keep only that, and no messages."""
     facts = {"app": "Codex"}
     for row in rows:
-        body = row.get("payload") if isinstance(row.get("payload"), dict) else row
-        assert isinstance(body, dict)
+        body: Any = row.get("payload") if isinstance(row.get("payload"), dict) else row
         when = read_time(row.get("timestamp"))
         if row.get("type") == "session_meta":
             facts |= {"session": str(body.get("id") or ""), "folder": str(body.get("cwd") or "")}

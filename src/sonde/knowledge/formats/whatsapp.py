@@ -67,20 +67,16 @@ def _is_month_first(rows: Sequence[re.Match[str]]) -> bool:
         return True
     if any(12 < int(found[1]) <= 31 for found in rows) or not rows:
         return False
-    backwards = []
-    for month_first in (False, True):
-        times = [when for found in rows if (when := _read_whatsapp(found, month_first=month_first))]
-        backwards.append(sum(b < a for a, b in pairwise(times)))
+    times = [
+        [when for found in rows if (when := _read_whatsapp(found, month_first=month_first))]
+        for month_first in (False, True)
+    ]
+    backwards = [sum(b < a for a, b in pairwise(each)) for each in times]
     if backwards[0] != backwards[1]:
         return backwards[1] < backwards[0]
-    spans = [_span(rows, month_first=month_first) for month_first in (False, True)]
+    spans = [max(each) - min(each) if each else 0 for each in times]
     is_american = bool(rows[0][7]) and "/" in rows[0][0][:12]
     return is_american if spans[0] == spans[1] or is_american else spans[1] < spans[0] / 4
-
-
-def _span(rows: Sequence[re.Match[str]], *, month_first: bool) -> int:
-    times = [when for found in rows if (when := _read_whatsapp(found, month_first=month_first))]
-    return max(times) - min(times) if times else 0
 
 
 def _read_whatsapp(found: re.Match[str], *, month_first: bool) -> int | None:
@@ -90,8 +86,7 @@ def _read_whatsapp(found: re.Match[str], *, month_first: bool) -> int | None:
         year, month, day = first, second, third
     year += 2000 if year < 100 else 0
     hour = int(found[4])
-    half = re.sub(r"[^apm]", "", (found[7] or "").lower())
-    if half:
+    if half := re.sub(r"[^apm]", "", (found[7] or "").lower()):
         hour = hour % 12 + (12 if half == "pm" else 0)
     try:
         when = datetime(year, month, day, hour, int(found[5]), int(found[6] or 0), tzinfo=UTC)

@@ -96,9 +96,8 @@ def remove_strays(connection: apsw.Connection) -> None:
 
 def list_contradictions(connection: apsw.Connection) -> list[str]:
     """All inconsistencies as sentences."""
-    broken = [
-        f"{table} that belong to no file: {len(k)}" for table, k in find_strays(connection).items()
-    ]
+    strays = find_strays(connection).items()
+    broken = [f"{table} that belong to no file: {len(keys)}" for table, keys in strays]
     if incomplete := find_incomplete(connection):
         broken.append(f"files that lack chunks, words, names or trigrams: {len(incomplete)}")
     return broken + [f"{key} counted wrongly" for key in find_miscounts(connection)]

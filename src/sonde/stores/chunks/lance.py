@@ -55,8 +55,7 @@ class LanceChunkStore(ChunkIndex):
         with self._change() as connection:
             self._drop_unnumbered(connection)
             old = list(tables.select_files(connection, [f.state.path for f in files]))
-            added = tables.write_files(connection, files, keep_text=False)
-            if added:
+            if added := tables.write_files(connection, files, keep_text=False):
                 known = self._recall_vectors(connection, {id_: c.digest for id_, c, _ in added})
                 self._rows.add(added, known)
         self._delete_rows(old)
@@ -143,8 +142,7 @@ class LanceChunkStore(ChunkIndex):
         }
 
     def _delete_rows(self, files: Sequence[tables.StoredFile]) -> None:
-        ends = [(file.first, file.first + file.size) for file in files if file.size]
-        if ends:
+        if ends := [(file.first, file.first + file.size) for file in files if file.size]:
             with self._database.write():
                 ranges = (f"(chunk >= {first} AND chunk < {end})" for first, end in ends)
                 self._rows.delete(" OR ".join(ranges))
@@ -157,8 +155,7 @@ class LanceChunkStore(ChunkIndex):
 
     def _sweep(self, connection: apsw.Connection) -> None:
         self._drop_unnumbered(connection)
-        stray = self._rows.list_ids() - _list_needed(connection)
-        if stray:
+        if stray := self._rows.list_ids() - _list_needed(connection):
             self._rows.delete(lance_tables.name_among("chunk", stray))
         with translate_lance(self._folder):
             for name in list_tables(self._lance) - self._vectors.list_named(connection):

@@ -14,7 +14,7 @@ import numpy as np
 from sonde.stores.chunks import lexicon
 from sonde.stores.chunks.base import ChunkLimits
 from sonde.stores.chunks.tables import read_state, select_files
-from sonde.stores.database import read_stored_text
+from sonde.stores.database import read_number, read_stored_text
 from sonde.stores.vectors import Ranges, contains
 from sonde.types import Filter, Scored
 
@@ -78,8 +78,7 @@ class LexicalIndex:
         if where.paths is None:
             return None
         generation = read_state(connection, "generation")
-        known = self._ranges
-        if known and known[0] == generation and known[1] == where.paths:
+        if (known := self._ranges) and known[0] == generation and known[1] == where.paths:
             return known[2]
         files = select_files(connection, where.paths)
         rows = ((file.first, file.first + file.size) for file in files if file.size)
@@ -121,8 +120,7 @@ def _read_state(connection: apsw.Connection) -> State:
 
 def count_term(connection: apsw.Connection, term: str) -> int:
     """How many chunks hold a term."""
-    row = connection.execute("SELECT doc FROM lex_terms WHERE term = ?", (term,)).fetchone()
-    return int(row[0]) if row else 0
+    return read_number(connection, "SELECT doc FROM lex_terms WHERE term = ?", (term,))
 
 
 def order_ties(

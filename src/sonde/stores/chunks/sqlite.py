@@ -41,6 +41,7 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 _STATE = "f.path, f.hash, f.size, f.mtime_ns, f.language, f.kind, f.stamp"
 _COUNTED_STEMS = 4_000  # whose importers are kept: half a MB
+_NAMED = "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ?"
 _WITHOUT_VECTOR = (
     "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.digest = c.digest"
     " AND v.model_id = (SELECT id FROM models WHERE name = ?) AND v.slot < ?)"
@@ -152,25 +153,19 @@ class ChunkIndex:
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         query = "SELECT path, tags FROM files WHERE tags <> ''"
         with self._database.read() as connection:
-            return {
-                read_stored_text(path): tuple(json.loads(str(tags)))
-                for path, tags in connection.execute(query)
-            }
+            rows = connection.execute(query)
+            return {read_stored_text(path): tuple(json.loads(str(tags))) for path, tags in rows}
 
     def paths_named(self, names: Collection[str]) -> set[str]:
         folded = sorted({fold_name(name) for name in names} - {""})
         if not folded:
             return set()
-        query = "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ?"
         wanted = f"known : ({spell_match(folded)})"
         with self._database.read() as connection:
-            return {read_stored_text(path) for (path,) in connection.execute(query, (wanted,))}
+            return {read_stored_text(path) for (path,) in connection.execute(_NAMED, (wanted,))}
 
     def paths_beginning(self, prefix: str, limit: int) -> list[str]:
-        query = (
-            "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ? "
-            "ORDER BY path LIMIT ?"
-        )
+        query = f"{_NAMED} ORDER BY path LIMIT ?"
         wanted = fold_name(prefix)
         if not wanted:
             return []
@@ -294,8 +289,7 @@ class ChunkIndex:
         self._database.rest()
 
     def verify(self) -> list[str]:
-        broken = self._database.check()
-        if broken:
+        if broken := self._database.check():
             return broken
         with self._database.read() as connection:
             damaged = self._vectors.count_damaged(connection)
@@ -304,8 +298,7 @@ class ChunkIndex:
             ]
 
     def find_drift(self, check: Callable[[], None], *, thorough: bool) -> Drift:
-        broken = self._database.check()
-        if broken:
+        if broken := self._database.check():
             raise IndexCorrupt(f"{self._database.path}: {'; '.join(broken[:3])}")
         self._vectors.rest()
         read = self._database.read

@@ -141,12 +141,9 @@ def select_under(
         return
     query = f"SELECT {columns} FROM files AS f WHERE f.path = ? OR f.path > ? AND f.path < ?"  # noqa: S608
     ends = folder, f"{folder}/", f"{folder}0"  # the character after the slash
+    yield from connection.execute(query, list(map(bind_text, ends)))
     # paths that are not valid Unicode are stored as bytes, which come after all text
-    for bound in (
-        list(map(bind_text, ends)),
-        [end.encode("utf-8", "surrogatepass") for end in ends],
-    ):
-        yield from connection.execute(query, bound)
+    yield from connection.execute(query, [end.encode("utf-8", "surrogatepass") for end in ends])
 
 
 def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[StoredFile]:

@@ -24,6 +24,7 @@ from sonde.stores.vectors import (
     Ranges,
     SlotIndex,
     Slots,
+    StoredModel,
     VectorRows,
     contains,
     copy_rows,
@@ -31,6 +32,7 @@ from sonde.stores.vectors import (
 )
 
 Table = NDArray[np.int64]
+_Model = StoredModel[VectorRows]
 
 _CHECKED_AT_ONCE = 8_192  # rows: some MB of vectors
 _WASTED = 0.25  # the share of unused rows from which a vector file is rewritten
@@ -60,15 +62,6 @@ _OF_DEFINITIONS = (
 _END = "SELECT max(slot) + 1 FROM vectors WHERE model_id = (SELECT id FROM models WHERE name = ?)"
 _UNUSED = f"substr(digest, 1, {DIGEST_BYTES}) NOT IN (SELECT digest FROM chunks)"  # noqa: S608
 _COUNT = f"SELECT count(*), sum(length(digest) = {DIGEST_BYTES}) FROM vectors WHERE model_id = ?"  # noqa: S608
-
-
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """A model whose vectors are kept, and where."""
-
-    id: int
-    name: str
-    rows: VectorRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +173,7 @@ class VectorIndex:
             file, target = self._create_rows(connection, model, rows.shape[1])
             query = "INSERT INTO models (name, dimensions, file) VALUES (?, ?, ?)"
             connection.execute(query, (model, rows.shape[1], file))
-            found = _Model(connection.last_insert_rowid(), model, target)
+            found = StoredModel(connection.last_insert_rowid(), model, target)
         if rows.shape[1] != found.rows.dimensions:
             raise ValueError(f"{model} has {found.rows.dimensions} dimensions, not {rows.shape[1]}")
         first, sums = found.rows.append(rows)
@@ -265,12 +258,11 @@ class VectorIndex:
         return {str(file) for (file,) in connection.execute("SELECT file FROM models")}
 
     def _list_models(self, connection: apsw.Connection) -> list[_Model]:
-        rows: list[tuple[int, str, str, int]] = list(connection.execute(_MODELS))
-        return [_Model(id_, name, self._rows.open(file, size)) for id_, name, file, size in rows]
+        return self._rows.list_models(connection.execute(_MODELS))
 
     def _find_model(self, connection: apsw.Connection, name: str) -> _Model | None:
         row = connection.execute(f"{_MODELS} WHERE name = ?", (name,)).fetchone()
-        return _Model(row[0], name, self._rows.open(row[2], row[3])) if row else None
+        return StoredModel(row[0], name, self._rows.open(row[2], row[3])) if row else None
 
     def _create_rows(
         self, connection: apsw.Connection, model: str, dimensions: int

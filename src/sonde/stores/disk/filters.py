@@ -140,10 +140,9 @@ def _read_json(value: Any, depth: int) -> Filter:
     if depth > _MAX_DEPTH:
         raise _error("…", 0, "nested too deeply")
     match value:
-        case {"field": str() as field, "op": str() as op, "value": str() | int() as found} if len(
-            value
-        ) == 3 and not isinstance(found, bool):
-            return check_condition(Condition(field, op, found))
+        case {"field": str() as field, "op": str() as op, "value": str() | int() as found}:
+            if len(value) == 3 and not isinstance(found, bool):
+                return check_condition(Condition(field, op, found))
         case {"not": inner} if len(value) == 1:
             return Not(_read_json(inner, depth + 1))
         case {"and": list() as items} | {"or": list() as items} if len(value) == 1:
@@ -187,8 +186,7 @@ def check_condition(test: Condition) -> Condition:
             raise _error(shown, 0, f"0 to {most} is wanted")
     elif not test.value or "\0" in test.value:
         raise _error(shown, 0, "text is wanted")
-    choices = {"kind": KINDS, "is": TRAITS}.get(test.field)
-    if choices and test.value not in choices:
+    if (choices := {"kind": KINDS, "is": TRAITS}.get(test.field)) and test.value not in choices:
         raise _error(shown, 0, f"one of {', '.join(choices)} is wanted")
     if test.field == "ext" and isinstance(test.value, str):
         ending = test.value.lower().removeprefix(".")

@@ -29,9 +29,8 @@ def to_node(row: Sequence[Any]) -> Node:
     """The node of a row of `COLUMNS`."""
     if isinstance(row[2], str) and isinstance(row[14], str):
         return Node._make(row)
-    return Node._make(
-        (*row[:2], read_stored_text(row[2]), *row[3:14], read_stored_text(row[14]), row[15])
-    )
+    name, target = read_stored_text(row[2]), read_stored_text(row[14])
+    return Node._make((*row[:2], name, *row[3:14], target, row[15]))
 
 
 def to_row(node: Node) -> tuple[Any, ...]:

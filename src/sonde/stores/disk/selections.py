@@ -94,13 +94,11 @@ class _Statement:
 
     def _find_folder(self, path: str) -> int:
         """The id of a folder, or -1 if there is none."""
-        node = ROOT_ID
+        node, query = ROOT_ID, "SELECT id FROM nodes WHERE parent = ? AND name = ?"
         for name in path.strip("/").split("/"):
             if name in ("", "."):
                 continue
-            row = self._db.execute(
-                "SELECT id FROM nodes WHERE parent = ? AND name = ?", (node, bind_text(name))
-            ).fetchone()
+            row = self._db.execute(query, (node, bind_text(name))).fetchone()
             if row is None:
                 return -1
             node = int(row[0])
@@ -116,10 +114,8 @@ class _Statement:
             "DELETE FROM temp.found; DELETE FROM temp.copies"
         )
         for number, test in enumerate(self._tests):
-            nodes = self._context.found.get(test, ())
-            self._db.executemany(
-                "INSERT OR IGNORE INTO temp.found VALUES (?, ?)", ((number, n) for n in nodes)
-            )
+            rows = ((number, node) for node in self._context.found.get(test, ()))
+            self._db.executemany("INSERT OR IGNORE INTO temp.found VALUES (?, ?)", rows)
         if Condition("is", ":", "duplicate") in self._tests:
             self._db.execute(
                 f"INSERT INTO temp.copies SELECT n.id FROM {DIGESTED} WHERE d.digest IN "  # noqa: S608

@@ -11,14 +11,7 @@ from typing import Any
 import apsw
 
 from sonde.errors import DataDamaged
-from sonde.stores.database import (
-    Database,
-    Format,
-    bind_row,
-    bind_text,
-    read_number,
-    read_stored_text,
-)
+from sonde.stores.database import Database, Format, bind_row, bind_text, read_number, read_row
 from sonde.stores.disk import base
 from sonde.stores.disk.base import ROOT_ID, Batch, Key, Node, Saved, Scan, Sort
 from sonde.stores.disk.reports import COLUMNS, ReportReader, get_node, list_scans, to_node, to_row
@@ -31,10 +24,7 @@ _MAX_UNNAMED = 1_000  # a day of an agent that never names its filters
 """Sessions of all users; a client that reconnects leaves one behind each time."""
 _KEYS: Mapping[Sort, str] = {"name": "n.name", "size": "-n.size", "modified": "-n.mtime"}
 """Sort expression of a listing; ties are ordered by id."""
-
-
-def _create_tree(connection: apsw.Connection) -> None:
-    connection.execute("""
+_TREE = """
         CREATE TABLE nodes (
             id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name NOT NULL, kind INTEGER NOT NULL,
             depth INTEGER NOT NULL, size INTEGER NOT NULL, disk INTEGER NOT NULL,
@@ -66,18 +56,13 @@ def _create_tree(connection: apsw.Connection) -> None:
         ) WITHOUT ROWID;
         CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
         INSERT INTO facts VALUES ('last_id', 1);
-    """)
-
-
-def _add_orders(connection: apsw.Connection) -> None:
-    """Indexes that list a folder of a hundred thousand names at once in every order."""
-    connection.execute("""
+"""
+_ORDERS = """
         CREATE INDEX nodes_by_size ON nodes(parent, -size, id);
         CREATE INDEX nodes_by_time ON nodes(parent, -mtime, id);
-    """)
-
-
-_TREE_FORMAT = Format(0x736E6474, (_create_tree, _add_orders))
+"""
+"""Indexes that list a folder of a hundred thousand names at once in every order."""
+_TREE_FORMAT = Format(0x736E6474, (_TREE, _ORDERS))
 
 
 class SqliteTreeStore(ReportReader, SelectionTable):
@@ -240,8 +225,7 @@ def _remove(db: apsw.Connection, scan: int, nodes: list[tuple[int]], *, whole: b
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM temp.doomed)")  # noqa: S608
 
 
-def _create_saved(connection: apsw.Connection) -> None:
-    connection.execute("""
+_SAVED = """
         CREATE TABLE sessions (
             id TEXT PRIMARY KEY, owner NOT NULL, cwd NOT NULL, "index" TEXT NOT NULL,
             previous NOT NULL, preferences TEXT NOT NULL, updated_ms INTEGER NOT NULL
@@ -261,10 +245,8 @@ def _create_saved(connection: apsw.Connection) -> None:
         );
         CREATE INDEX sets_by_owner ON sets(owner, created_ms);
         CREATE INDEX queries_by_owner ON queries(owner, created_ms);
-    """)
-
-
-_SAVED_FORMAT = Format(0x736E6473, (_create_saved,), damage=DataDamaged)
+"""
+_SAVED_FORMAT = Format(0x736E6473, (_SAVED,), damage=DataDamaged)
 _TABLES = {
     base.ShellSession: "sessions",
     base.DiskIndex: "indexes",
@@ -351,10 +333,8 @@ def _select(kind: type[Saved]) -> str:
 
 
 def _to_value(kind: type[Saved], row: tuple[Any, ...]) -> Saved:
-    values: Json = {
-        each.name: read_stored_text(value) if isinstance(value, bytes) else value
-        for each, value in zip(fields(kind), row, strict=True)
-    }
+    names = [each.name for each in fields(kind)]
+    values: Json = dict(zip(names, read_row(row), strict=True))
     if kind is base.ShellSession:
         values["preferences"] = json.loads(values["preferences"])
     elif kind is base.DiskIndex:

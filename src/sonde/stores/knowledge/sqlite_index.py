@@ -111,8 +111,7 @@ class SqliteWords:
 
     def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
         lead = spell_match(match.terms, "AND" if match.every else "OR")
-        others = take_within(match.others, self._counts, _MAX_COUNTED)
-        if others:
+        if others := take_within(match.others, self._counts, _MAX_COUNTED):
             return self._score_both(lead, [*match.terms, *others], limit, inside=inside)
         oldest = 0
         if match.every:

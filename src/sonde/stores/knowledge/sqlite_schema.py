@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-
-import apsw
 
 from sonde.errors import DataDamaged
 from sonde.stores.database import Format
@@ -84,10 +81,5 @@ def make_format(database: str) -> Format:
     tables = _STATE + "".join(map(_TABLES.format, sources))
     tables += _CHUNKS_VIEW if database == "media" else ""
     vectors = VECTOR_MODELS + "".join(map(VECTOR_TABLES.format, sources))
-    scripts = (tables, _BURIED, "".join(map(_LEXICON.format, sources)), vectors)
-
-    def run(script: str, connection: apsw.Connection) -> None:
-        connection.execute(script)
-
-    steps = tuple(partial(run, each) for each in scripts)
+    steps = (tables, _BURIED, "".join(map(_LEXICON.format, sources)), vectors)
     return Format(_APPLICATION_IDS[database], steps, damage=DataDamaged)

@@ -23,6 +23,7 @@ from sonde.stores.vectors import (
     Ids,
     OpenRows,
     SlotIndex,
+    StoredModel,
     VectorFile,
     copy_rows,
     index_slots,
@@ -52,17 +53,9 @@ INSERT INTO vector_models (source, name, dimensions, file)
     SELECT source, name, dimensions, file FROM models;
 DROP TABLE models;
 """
+_Model = StoredModel[VectorFile]
 _WASTED = 0.5  # the share of unused rows from which a file is rewritten
 _SMALL_ROWS = 1_000  # files with fewer rows are not worth rewriting
-
-
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """A model whose vectors are kept, and where."""
-
-    id: int
-    name: str
-    file: VectorFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +85,7 @@ class PieceVectors:
     ) -> None:
         """Append the vectors and name their slots; pieces that are gone are skipped."""
         found = self.find(connection, model) or self._start(connection, model, rows.shape[1])
-        first, sums = found.file.append(rows)
+        first, sums = found.rows.append(rows)
         speaks = np.any(rows, axis=1).tolist()
         connection.executemany(
             f"INSERT OR REPLACE INTO {self._source}_vectors SELECT ?, ?, number, ?, ?"
@@ -119,7 +112,7 @@ class PieceVectors:
 
         def find(limit: int, allowed: Ids | None = None) -> list[Scored]:
             inside = None if allowed is None else np.isin(index.ids, allowed)
-            return rank_ids(index.nearest(found.file.find, vector, limit, inside), limit)
+            return rank_ids(index.nearest(found.rows.find, vector, limit, inside), limit)
 
         select = partial(select_allowed, connection, self._source, where)
         return rank_narrowed(find, select, limit, where)
@@ -133,7 +126,7 @@ class PieceVectors:
             return {}
         index, _ = self._refresh(connection, found)
         inside = np.isin(index.ids, np.array(numbers, np.int64)) & (index.slots != NO_SLOT)
-        scores = found.file.read(index.slots[inside]) @ vector
+        scores = found.rows.read(index.slots[inside]) @ vector
         if not np.isfinite(scores).all():
             raise IndexCorrupt(f"vectors of {model} are no numbers")
         return dict(zip(index.ids[inside].tolist(), scores.tolist(), strict=True))
@@ -182,17 +175,17 @@ class PieceVectors:
                 f"SELECT number, slot, speaks, sum FROM {self._source}_vectors"
                 " WHERE model = ? AND slot >= 0 ORDER BY slot"
             )
-            used = model.file.count_rows()
+            used = model.rows.count_rows()
             if used < _SMALL_ROWS or self._count(connection, model.id) > used * _WASTED:
                 continue
             live = connection.execute(query, (model.id,)).fetchall()
             self.forget(connection, [model.name])
-            replaced.append(model.file)
-            fresh = self._start(connection, model.name, model.file.dimensions)
+            replaced.append(model.rows)
+            fresh = self._start(connection, model.name, model.rows.dimensions)
             table = np.array(live, np.int64).reshape(-1, 4)
             try:
-                table = table[~model.file.find_damaged(table[:, 1], table[:, 3])]
-                sums = copy_rows(model.file, table[:, 1], fresh.file)
+                table = table[~model.rows.find_damaged(table[:, 1], table[:, 3])]
+                sums = copy_rows(model.rows, table[:, 1], fresh.rows)
             except IndexCorrupt:
                 continue  # all are made again
             rows = zip(table[:, 0].tolist(), table[:, 2].tolist(), sums, strict=True)
@@ -206,13 +199,12 @@ class PieceVectors:
         self, connection: apsw.Connection, models: Collection[str] | None = None
     ) -> list[VectorFile]:
         """Drop all vectors of some models, or of all. Returns files to delete after commit."""
-        gone = [
-            one for one in self._list_models(connection) if models is None or one.name in models
-        ]
+        known = self._list_models(connection)
+        gone = [one for one in known if models is None or one.name in models]
         for one in gone:
             connection.execute(f"DELETE FROM {self._source}_vectors WHERE model = ?", (one.id,))
             connection.execute("DELETE FROM vector_models WHERE id = ?", (one.id,))
-        return [one.file for one in gone]
+        return [one.rows for one in gone]
 
     def find(self, connection: apsw.Connection, model: str) -> _Model | None:
         """The model of this name, if it has vectors here."""
@@ -237,12 +229,11 @@ class PieceVectors:
             "INSERT INTO vector_models (source, name, dimensions, file) VALUES (?, ?, ?, ?)",
             (self._source, model, dimensions, name),
         )
-        return _Model(connection.last_insert_rowid(), model, file)
+        return StoredModel(connection.last_insert_rowid(), model, file)
 
     def _list_models(self, connection: apsw.Connection) -> list[_Model]:
         query = "SELECT id, name, file, dimensions FROM vector_models WHERE source = ?"
-        rows: list[tuple[int, str, str, int]] = list(connection.execute(query, (self._source,)))
-        return [_Model(id_, name, self._files.open(file, size)) for id_, name, file, size in rows]
+        return self._files.list_models(connection.execute(query, (self._source,)))
 
     def _refresh(self, connection: apsw.Connection, model: _Model) -> tuple[SlotIndex, list[int]]:
         """The verified slots as of now, and the pieces whose vectors are damaged.
@@ -250,11 +241,11 @@ class PieceVectors:
         Reads and verifies only what is new where nothing else has changed. Damaged vectors are
         found again until they are dropped.
         """
-        generation, stamp = read_generation(connection, self._source), model.file.stamp()
+        generation, stamp = read_generation(connection, self._source), model.rows.stamp()
         with self._lock:
             known = self._known.get(model.name)
         if known and (
-            known.file != model.file.path.name
+            known.file != model.rows.path.name
             # files only grow: one of the same size with another time was written over
             or (known.stamp[0] == stamp[0] and known.stamp[1] != stamp[1])
         ):
@@ -279,15 +270,14 @@ class PieceVectors:
         heard = slots != NO_SLOT
         damaged = np.zeros(len(ids), np.bool_)
         with contextlib.suppress(IndexCorrupt):  # a file that is cut says so when it is searched
-            damaged[heard] = model.file.find_damaged(slots[heard], sums[heard])
+            damaged[heard] = model.rows.find_damaged(slots[heard], sums[heard])
         if damaged.any():
             bad = ids[damaged]
             return merged.drop(np.isin(merged.ids, bad)), bad.tolist()
         last = int(places.max(initial=since - 1)) + 1
+        current = _Snapshot(generation, model.rows.path.name, merged, last, stamp)
         with self._lock:
-            self._known[model.name] = _Snapshot(
-                generation, model.file.path.name, merged, last, stamp
-            )
+            self._known[model.name] = current
         return merged, []
 
 

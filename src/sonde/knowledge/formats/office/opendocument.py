@@ -84,13 +84,9 @@ class _Reader:
                 levels = self._lists.setdefault(style.get(f"{_STYLE}name", ""), {})
                 for level in style:
                     depth = level.get(f"{T}level", "1")
-                    form = (
-                        level.get(f"{_STYLE}num-format", "")
-                        if level.tag.endswith("-number")
-                        else ""
-                    )
+                    numbers = level.tag.endswith("-number") and level.get(f"{_STYLE}num-format")
                     suffix = level.get(f"{_STYLE}num-suffix", "") or "."
-                    levels[int(depth) if depth.isdigit() else 1] = suffix if form else ""
+                    levels[int(depth) if depth.isdigit() else 1] = suffix if numbers else ""
 
     def read_margins(self, kind: str) -> Iterator[str]:
         """Headers or footers, each once."""

@@ -154,11 +154,8 @@ class _Reader:
         elif group.end == "result":
             self._write(write_link("".join(group.into), next(iter(group.field_link), "")))
         elif group.end in ("creatim", "revtim") and self._time.get("yr"):
-            parts = [
-                self._time.get(name, low)
-                for name, low in (("yr", 1), ("mo", 1), ("dy", 1), ("hr", 0), ("min", 0))
-            ]
-            when = read_time("{:04}-{:02}-{:02}T{:02}:{:02}".format(*parts))
+            known = {"mo": 1, "dy": 1, "hr": 0, "min": 0} | self._time
+            when = read_time("{yr:04}-{mo:02}-{dy:02}T{hr:02}:{min:02}".format(**known))
             self.created = self.created or when if group.end == "creatim" else self.created
 
     def _symbol(self, symbol: bytes) -> None:

@@ -94,9 +94,8 @@ def _read_shapes(
             yield from [mark + text] if text.strip() else []
         elif each.tag == f"{_A}tbl":
             for row in each.iter(f"{_A}tr"):
-                yield " | ".join(
-                    " ".join(_read_paragraphs(cell, targets)) for cell in row.iter(f"{_A}tc")
-                )
+                cells = (_read_paragraphs(cell, targets) for cell in row.iter(f"{_A}tc"))
+                yield " | ".join(map(" ".join, cells))
         elif each.tag == f"{_A}graphicData" and each.get("uri", "").startswith(f"{_DML}table"):
             yield from _read_shapes(each, targets, archive, lost)
         elif each.tag == f"{_A}graphicData":
@@ -155,14 +154,8 @@ def parse_xlsx(file: File) -> list[Entry]:
             root = read_part(archive, name, file)
             for each in root.iter() if root is not None else ():
                 if each.tag.endswith(("}comment", "}threadedComment")):
-                    parts.append(
-                        "Comment: "
-                        + "".join(
-                            part.text or ""
-                            for part in each.iter()
-                            if part.tag.endswith(("}t", "}text"))
-                        )
-                    )
+                    said = (part for part in each.iter() if part.tag.endswith(("}t", "}text")))
+                    parts.append("Comment: " + "".join(part.text or "" for part in said))
         elif re.match(r"xl/(?:charts/chart|drawings/drawing)[^/]*\.xml$", name):
             drawn = read_drawn_texts(read_part(archive, name, file))
             parts += [text for text in drawn if not re.fullmatch(r"[\d.eE+-]+", text)]

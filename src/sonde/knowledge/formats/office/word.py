@@ -100,10 +100,9 @@ class _Reader:
         root = self._read_beside("styles.xml")
         for style in root.iter(f"{W}style") if root is not None else ():
             named = style.find(f"{W}name")
-            found = _HEADING.match(named.get(f"{W}val", "") if named is not None else "")
-            level = int(found[1]) if found else 0
-            if named is not None and named.get(f"{W}val", "").lower() == "title":
-                level = 1
+            name = named.get(f"{W}val", "") if named is not None else ""
+            found = _HEADING.match(name)
+            level = int(found[1]) if found else int(name.lower() == "title")
             numbers = style.find(f"{W}pPr/{W}numPr/{W}numId")
             depth = style.find(f"{W}pPr/{W}numPr/{W}ilvl")
             self._styles[style.get(f"{W}styleId", "")] = (
@@ -148,10 +147,9 @@ class _Reader:
                 yield " | ".join(" ".join(filter(None, lines)) for lines in cells)
 
     def _paragraph(self, paragraph: Any) -> Iterator[str]:
-        boxes: list[Any] = []
-        parts = _Runs(self, boxes)
-        parts.read(paragraph)
-        text = parts.finish()
+        runs = _Runs(self)
+        runs.read(paragraph)
+        text = "".join(runs.parts)
         style = paragraph.find(f"{W}pPr/{W}pStyle")
         known = self._styles.get(
             style.get(f"{W}val", "") if style is not None else "", (0, "", "0")
@@ -159,7 +157,7 @@ class _Reader:
         mark = self._number(paragraph, known) if text.strip() else ""
         heading = "#" * known[0] + " " if known[0] and text.strip() else ""
         yield heading + mark + text
-        for box in boxes:
+        for box in runs.boxes:
             yield from self._blocks(box)
 
     def _number(self, paragraph: Any, style: tuple[int, str, str]) -> str:
@@ -223,15 +221,12 @@ def _spell(number: int, form: str) -> str:
 class _Runs:
     """The text of one paragraph: runs, fields, links, notes, breaks."""
 
-    def __init__(self, reader: _Reader, boxes: list[Any]) -> None:
+    def __init__(self, reader: _Reader) -> None:
         self._reader = reader
-        self._boxes = boxes
-        self._parts: list[str] = []
+        self.boxes: list[Any] = []
+        self.parts: list[str] = []
         self._fields: list[tuple[str, int]] = []
         """Open fields: their instruction, and where their result begins (-1 before it)."""
-
-    def finish(self) -> str:
-        return "".join(self._parts)
 
     def read(self, parent: Any) -> None:
         for each in parent:
@@ -239,9 +234,9 @@ class _Runs:
             if name in ("pPr", "rPr", "del", "Fallback", "moveFrom"):
                 self._reader.lost["tracked deletion"] += name == "del"
             elif name == "txbxContent":
-                self._boxes.append(each)
+                self.boxes.append(each)
             elif name in ("hyperlink", "fldSimple"):
-                at = len(self._parts)
+                at = len(self.parts)
                 self.read(each)
                 found = _LINK.search(each.get(f"{W}instr", ""))
                 self._link(at, found[1] if found else self._reader.target(each.get(f"{R}id", "")))
@@ -250,20 +245,20 @@ class _Runs:
 
     def _leaf(self, name: str, each: Any) -> None:
         if name == "t":
-            self._parts.append(each.text or "")
+            self.parts.append(each.text or "")
         elif name in ("tab", "ptab"):
-            self._parts.append("\t")
+            self.parts.append("\t")
         elif name in ("br", "cr"):
-            self._parts.append("\n")
+            self.parts.append("\n")
         elif name == "noBreakHyphen":
-            self._parts.append("-")
+            self.parts.append("-")
         elif name == "sym":
             code = each.get(f"{W}char", "")
-            self._parts.append(chr(int(code, 16)) if re.fullmatch(r"[0-9A-Fa-f]{4}", code) else "")
+            self.parts.append(chr(int(code, 16)) if re.fullmatch(r"[0-9A-Fa-f]{4}", code) else "")
         elif name in ("footnoteReference", "endnoteReference"):
-            self._parts.append(self._reader.note_mark(name[:3], each.get(f"{W}id", "")))
+            self.parts.append(self._reader.note_mark(name[:3], each.get(f"{W}id", "")))
         elif name == "docPr" and each.get("descr"):
-            self._parts.append(f" {each.get('descr')} ")
+            self.parts.append(f" {each.get('descr')} ")
         elif name == "fldChar":
             self._field(each.get(f"{W}fldCharType", ""))
         elif name == "instrText":
@@ -279,12 +274,11 @@ class _Runs:
         if kind == "begin":
             self._fields.append(("", -1))
         elif kind == "separate" and self._fields:
-            self._fields[-1] = self._fields[-1][0], len(self._parts)
+            self._fields[-1] = self._fields[-1][0], len(self.parts)
         elif kind == "end" and self._fields:
             code, at = self._fields.pop()
-            found = _LINK.search(code)
-            if found and at >= 0:
+            if (found := _LINK.search(code)) and at >= 0:
                 self._link(at, found[1])
 
     def _link(self, at: int, target: str) -> None:
-        self._parts[at:] = [write_link("".join(self._parts[at:]), target)]
+        self.parts[at:] = [write_link("".join(self.parts[at:]), target)]

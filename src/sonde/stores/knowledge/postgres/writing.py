@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sonde.stores.knowledge.base import NUMBERED, Entry, Piece, RankedPiece, Source
+from sonde.stores.knowledge.base import NUMBERED, Entry, Piece, Source
 from sonde.stores.knowledge.postgres.retrieval import write_vector
 from sonde.stores.knowledge.rows import (
     HEAD,
@@ -63,8 +63,7 @@ def put_entries(cursor: Any, owner: Owner, source: Source, entries: Sequence[Ent
     tally = Tally()
     generation = advance(cursor, owner[1], source)
     named = _give_ids(cursor, owner[1], source, entries)
-    given = [entry.id for entry in entries if entry.id]
-    if given:
+    if given := [entry.id for entry in entries if entry.id]:
         _drop(cursor, owner[1], source, generation, given, tally)
     # of several with one id, the last one stays
     kept = list({entry.id: entry for entry in named}.values())
@@ -149,21 +148,10 @@ def _insert_pieces(
         for number, (item, _, piece) in zip(numbers, pieces, strict=True)
     ]
     cursor.execute(query, [owner[1], *map(list, zip(*rows, strict=True))])
-    stored = (
-        RankedPiece(entry, replace(piece, number=number))
-        for number, (_, entry, piece) in zip(numbers, pieces, strict=True)
-    )
-    _copy_words(cursor, owner, source, stored, tally)
-
-
-def _copy_words(
-    cursor: Any, owner: Owner, source: Source, found: Iterable[RankedPiece], tally: Tally
-) -> None:
     with cursor.copy(f"COPY {source}_words (number, length, words) FROM STDIN") as copy:
-        for ranked in found:
-            terms = tally.count(ranked.entry, ranked.piece)
-            vector = write_vector(owner[0], terms)
-            copy.write_row((ranked.piece.number, sum(map(len, terms)), vector))
+        for number, (_, entry, piece) in zip(numbers, pieces, strict=True):
+            terms = tally.count(entry, piece)
+            copy.write_row((number, sum(map(len, terms)), write_vector(owner[0], terms)))
 
 
 def _write_tally(cursor: Any, owner: Owner, source: Source, tally: Tally) -> None:
@@ -175,8 +163,7 @@ def _write_tally(cursor: Any, owner: Owner, source: Source, tally: Tally) -> Non
     )
     if change:
         cursor.execute(query, [owner[0], list(change), list(change.values())])
-    fewer = [term for term, count in change.items() if count < 0]
-    if fewer:
+    if fewer := [term for term, count in change.items() if count < 0]:
         query = f"DELETE FROM {source}_terms WHERE owner = %s AND term = ANY(%s) AND holders <= 0"
         cursor.execute(query, [owner[0], fewer])
     query = (
