@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -171,6 +172,7 @@ def test_workers_without_memory_leave_a_whole_index(
         return child
 
     expected = index(project, 0)
+    caplog.set_level(logging.WARNING, "sonde")  # a test before may have made it quieter
     assert index(open_bench(project.root), 2, start=start_limited) == expected
     assert "without a worker" in caplog.text
 

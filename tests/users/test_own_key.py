@@ -96,7 +96,7 @@ def test_a_link_signs_one_browser_in_once(own):
     status, headers, page = own.server.ask(link, headers=BROWSER | NOBODY)
     assert status == 401
     assert "set-cookie" not in headers
-    assert b"used or is too old" in page
+    assert b"has been used or has expired" in page
     for wrong in ("x", link[13:-3] + "abc", ""):
         assert own.server.ask(f"/login?code={wrong}", headers=BROWSER | NOBODY)[0] in (200, 401)
 
