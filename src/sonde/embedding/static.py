@@ -22,6 +22,7 @@ BUNDLED: Traversable = files("sonde.embedding") / "models"  # weights, from a wh
 UNKNOWN = "[UNK]"
 _LONGEST_WORD = 100  # as in Hugging Face's WordPiece
 _INNER = "##"
+_PARSING = threading.Lock()  # numpy parses a header as Python, which 3.11 cannot do in two threads
 
 
 def read_vocabulary(folder: Traversable, name: str) -> tuple[str, ...]:
@@ -31,7 +32,7 @@ def read_vocabulary(folder: Traversable, name: str) -> tuple[str, ...]:
 
 def map_array(folder: Traversable, name: str) -> NDArray[np.generic]:
     """An array of a folder, memory-mapped where it lies in a real file."""
-    with as_file(folder / name) as path:
+    with as_file(folder / name) as path, _PARSING:
         array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
         return array
 
