@@ -222,6 +222,16 @@ def test_details_of_conversations_survive(brought):
     assert card.facts["card"]["data"]["character_book"]["entries"][0]["keys"] == ["sea"]
 
 
+def test_a_time_that_no_recording_has_is_left_out(store, tmp_path):
+    (tmp_path / "heard").mkdir()
+    said = {"segments": [{"start": 1e30, "end": 2.5, "text": "walrus"}]}
+    (tmp_path / "heard" / "whisper.json").write_text(json.dumps(said))
+    bring(store, tmp_path / "heard")
+    (heard,) = store.list_entries("media")
+    whole = store.get("media", heard.id)
+    assert (whole.pieces[0].begins, whole.pieces[0].ends) == (None, 2500)
+
+
 def test_the_owner_says_what_a_file_is_taken_for(store, tmp_path):
     root = tmp_path / "papers"
     root.mkdir()

@@ -106,9 +106,12 @@ def _stamp(hours: str | None, minutes: str, seconds: str, rest: str) -> int:
     return whole * 1000 + int(rest.ljust(3, "0"))
 
 
+_MOST_MS = 1 << 53  # later than any recording; a store takes no number beyond 64 bits
+
+
 def _milliseconds(value: Any) -> int | None:
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        return int(float(value) * 1000)
+        return at if abs(at := int(float(value) * 1000)) <= _MOST_MS else None
     return None
 
 
