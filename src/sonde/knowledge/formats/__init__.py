@@ -33,7 +33,7 @@ _CREATED = ("created", "date", "created_at", "creation_date", "date created", "c
             "published", "upload_date")  # fmt: skip
 _MODIFIED = ("updated", "modified", "last_modified", "updated_at", "date modified")
 _ADDRESSES = ("canonical", "url", "source", "source_url", "canonical_url", "link", "webpage_url")
-_SYMBOL = re.compile(r"(?m)(?<=^)[ \t]*[\uf000-\uf0ff](?=\s)")
+_SYMBOL = re.compile(r"(?m)^[ \t]*[\uf000-\uf0ff](?=\s)")
 """A bullet in a font of symbols, at the start of a line."""
 _KIND = re.compile(r"[\w .+/-]{1,40}")
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
