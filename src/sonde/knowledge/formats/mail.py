@@ -56,7 +56,7 @@ class _Written(Compat32):
         return value
 
 
-_WRITTEN = _Written()
+WRITTEN = _Written()
 
 
 def is_mail(data: bytes) -> bool:
@@ -125,9 +125,14 @@ def parse_eml(file: File) -> list[Entry]:
 
 
 def _make_mails(file: File, data: bytes) -> Iterator[Entry]:
-    message: Message = email.message_from_bytes(data, policy=_WRITTEN)
+    message: Message = email.message_from_bytes(data, policy=WRITTEN)
     if not message.keys():
         raise RefusedFormat("broken", "no message")
+    yield make_mail(file, message, data)
+
+
+def make_mail(file: File, message: Message, data: bytes) -> Entry:
+    """The entry of a message; `data` is what it was read from."""
     lost: Counter[str] = Counter()
     attached: list[str] = []
     text = "\n\n".join(filter(None, _write_mail(file, message, lost, attached, 0)))
@@ -139,7 +144,7 @@ def _make_mails(file: File, data: bytes) -> Iterator[Entry]:
     with contextlib.suppress(ValueError, TypeError, IndexError):
         sent = read_time(parsedate_to_datetime(_header(message, "date"))) or sent
     subject = _header(message, "subject")
-    yield make_entry(
+    return make_entry(
         "media", subject or file.stem, text or subject, file,
         path=_find_key(message, data), media_type="email", created_at=sent, last_modified=sent,
         tags=tuple(tag.strip() for tag in labels.split(",") if tag.strip()),

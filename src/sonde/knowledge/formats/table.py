@@ -48,6 +48,7 @@ _BY_SUFFIX: Mapping[str, Parser] = {
     **dict.fromkeys(("mht", "mhtml"), articles.parse_mhtml),
     **dict.fromkeys(("srt", "vtt"), transcripts.parse_subtitles),
     "eml": mail.parse_eml,
+    "msg": legacy.parse_msg,
     **dict.fromkeys(("mbox", "mbx"), mail.parse_mbox),
     "enex": notes.parse_enex,
     "opml": documents.parse_opml,
@@ -158,7 +159,7 @@ _REFUSED: Mapping[str, str] = {
     "key": "of Apple's Keynote: export it as PPTX",
     **dict.fromkeys(("mobi", "azw", "azw3", "kfx"), "of a Kindle: convert it to EPUB"),
     "djvu": "convert it to PDF",
-    **dict.fromkeys(("msg", "pst", "ost"), "of Outlook: export it as EML or mbox"),
+    **dict.fromkeys(("pst", "ost"), "of Outlook: save its mails as MSG or EML"),
     "one": "of OneNote: export it as DOCX or PDF",
     **dict.fromkeys(("rar", "7z", "tar", "gz", "tgz"), "unpack it and import the folder"),
     **dict.fromkeys(
