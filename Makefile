@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills faults knowledge quality regex docs site pictures samples conformance mutants lock locked lowest release wheels clean
+.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills faults knowledge quality regex docs site pictures identity samples conformance mutants lock locked lowest release wheels clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -82,6 +82,9 @@ quality: $(STAMP) ## Retrieval quality, cross-validated: make quality CORPORA=fo
 
 regex: $(STAMP) ## Compare 5,000 generated regular expressions with rg (minutes)
 	SONDE_REGEX_EXAMPLES=5000 $(BIN)/python -m pytest -q tests/searching/test_regex_like_ripgrep.py
+
+identity: $(STAMP) ## The law of identity over 60 random histories of every container (minutes)
+	SONDE_IDENTITY_EXAMPLES=60 $(BIN)/python -m pytest -q tests/knowledge/test_identity.py -k stays_what_it_is
 
 samples: $(STAMP) ## Bring in real public exports: make samples REPOS=folder of clones
 	$(BIN)/python scripts/samples.py "$(REPOS)" $(ARGS)

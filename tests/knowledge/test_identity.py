@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import random
 import tempfile
 import zipfile
@@ -28,6 +29,9 @@ from sonde.knowledge.reconcile import EDITED
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import Entry, Source
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
+
+EXAMPLES = int(os.environ.get("SONDE_IDENTITY_EXAMPLES", "4"))
+"""Random histories of each container; `make identity` tries many more."""
 
 
 class ParseHere(Parsers):
@@ -312,7 +316,7 @@ def take_step(law: Law, step: str, rng: random.Random, next_number: int) -> int:
 
 
 @pytest.mark.parametrize("kind", CONTAINERS)
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rounds=st.lists(st.lists(st.sampled_from(STEPS), min_size=1, max_size=4), max_size=3),
        seed=st.integers(0, 2**16))  # fmt: skip
 def test_every_entry_of_a_container_stays_what_it_is(kind, rounds, seed):

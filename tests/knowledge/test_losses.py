@@ -368,6 +368,6 @@ def test_a_folder_called_logseq_is_a_folder():
 
 
 def test_a_file_that_is_not_read_says_what_to_do():
-    for name, advice in (("a.mobi", "EPUB"), ("a.msg", "EML"), ("a.mp3", "transcript")):
+    for name, advice in (("a.mobi", "EPUB"), ("a.pst", "MSG or EML"), ("a.mp3", "transcript")):
         with pytest.raises(RefusedFormat, match=advice):
             parse(name, b"\0\1\2")

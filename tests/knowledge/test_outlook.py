@@ -1,4 +1,4 @@
-"""Mail that Outlook saved: an OLE file whose streams are the properties of a message."""
+"""OLE files: mail that Outlook saved, whose streams are properties; workbooks with a password."""
 
 from __future__ import annotations
 
@@ -145,3 +145,10 @@ def test_a_contact_says_what_to_export_it_as() -> None:
 
     with pytest.raises(RefusedFormat, match=r"unknown: Contact of Outlook: export it as VCF"):
         parse_file(File("carl.msg", data, 1))
+
+
+def test_a_workbook_with_a_password_says_so() -> None:
+    records = struct.pack("<HH", 0x0809, 0) + struct.pack("<HH", 0x002F, 0)
+    for name, tree in (("a.xls", {"Workbook": records}), ("a.xlsb", {"EncryptedPackage": b"x"})):
+        with pytest.raises(RefusedFormat, match="encrypted"):
+            parse_file(File(name, write_ole(tree), 1))

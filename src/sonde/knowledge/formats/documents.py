@@ -93,7 +93,8 @@ def parse_markdown(file: File) -> list[Entry]:
 def parse_plain_text(file: File) -> list[Entry]:
     """Plain text as it is; Org, AsciiDoc and reStructuredText say their title and author."""
     text = file.text()
-    said = {name.lower(): value.strip() for pattern in _HEADS.get(file.suffix, ())
+    heads = _HEADS.get(file.suffix.replace("asciidoc", "adoc"), ())
+    said = {name.lower(): value.strip() for pattern in heads
             for name, value in re.findall(pattern, text[:4_000])}  # fmt: skip
     title = said.get("title") or said.get("=") or said.get("") or ""
     date = read_time(said.get("date") or said.get("revdate") or "")

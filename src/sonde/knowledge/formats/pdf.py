@@ -9,7 +9,7 @@ import time
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sonde.knowledge.formats import BY_TESSERACT, MAX_URL_CHARS, File, RefusedFormat, make_document
@@ -52,7 +52,7 @@ def parse_pdf(file: File) -> list[Entry]:
     for number in range(len(document)):
         try:
             page = document[number]
-            text = _write_links(page, page.get_textpage())
+            text = "\n".join([_write_links(page, page.get_textpage()), *_read_annotations(page)])
             if len(text.strip()) < _FEW_CHARS and _has_picture(page):
                 scanned.append(number)
             page.close()
@@ -68,7 +68,8 @@ def parse_pdf(file: File) -> list[Entry]:
     said = document.get_metadata_dict()
     by_tesseract = f"{read} of {len(document)} pages" if read else ""
     facts = {"pages": str(len(document)), BY_TESSERACT: by_tesseract}
-    text = _join_lines("\n\n".join(_mark_headings(document, pages)))
+    attached = _read_attached(file, document, lost)
+    text = _join_lines("\n\n".join([*_mark_headings(document, pages), *attached]))
     return [
         make_document(
             file, "pdf", said.get("Title", ""), text, lost=lost, facts=facts,
@@ -117,6 +118,36 @@ def _write_links(page: Any, text_page: Any) -> str:
         elif target not in text:
             text = f"{text}\n{target}"
     return text
+
+
+def _read_annotations(page: Any) -> Iterator[str]:
+    """What was filled into the fields of a page, and the comments on it."""
+    from ctypes import c_ushort
+
+    from pypdfium2 import raw
+
+    for number in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, number)
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        name = b"V" if kind == raw.FPDF_ANNOT_WIDGET else b"Contents"
+        size = raw.FPDFAnnot_GetStringValue(annotation, name, None, 0)
+        if size > 2 and kind not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP):
+            packed = (c_ushort * (size // 2))()
+            raw.FPDFAnnot_GetStringValue(annotation, name, packed, size)
+            said = bytes(packed).decode("utf-16-le", "replace").strip("\0")
+            yield said if kind == raw.FPDF_ANNOT_WIDGET else f"Comment: {said}"
+        raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _read_attached(file: File, document: Any, lost: Counter[str]) -> Iterator[str]:
+    """The texts of the files inside a PDF."""
+    for number in range(document.count_attachments()):
+        try:
+            attached = document.get_attachment(number)
+            name = attached.get_name()
+            yield f"Attachment {name}:\n{file.read_nested(name, bytes(attached.get_data()))}"
+        except Exception:  # noqa: BLE001 - of this one, not of the document
+            lost["attached file"] += 1
 
 
 def _has_picture(page: Any) -> bool:

@@ -32,7 +32,7 @@ Parser = Callable[[File], Iterable[Entry]]
 
 PICTURES = ("png", "jpg", "jpeg", "gif", "webp", "tiff", "tif", "bmp")
 _MARKDOWN = ("md", "markdown", "mdown")
-_TEXT = ("txt", "text", "rst", "org", "adoc")
+_TEXT = ("txt", "text", "rst", "org", "adoc", "asciidoc")
 _BY_SUFFIX: Mapping[str, Parser] = {
     "pdf": pdf.parse_pdf,
     "epub": documents.parse_epub,
@@ -78,6 +78,7 @@ _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...]
     (("docx", "docm", "dotx"), legacy.is_legacy, legacy.parse_doc),
     (("xlsx", "xlsm"), legacy.is_legacy, sheets.parse_workbook),
     (("pptx", "pptm", "ppsx"), legacy.is_legacy, legacy.parse_ppt),
+    (("ppt", "pps"), lambda data: data.startswith(b"PK"), sheets.parse_pptx),
     (("mht", "mhtml", "eml"), articles.is_mhtml, articles.parse_mhtml),
     (("sqlite", "sqlite3", "db"), notes.is_apple_notes, notes.parse_apple_notes),
     (("",), lambda data: data.startswith(b"From "), mail.parse_mbox),

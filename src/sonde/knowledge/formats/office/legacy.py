@@ -169,6 +169,8 @@ def parse_ppt(file: File) -> list[Entry]:
     archive = _open(file)
     if archive.exists("EncryptedSummary"):
         raise RefusedFormat("encrypted")
+    if archive.exists("Header") or not archive.exists("Current User"):
+        raise RefusedFormat("unknown", "PowerPoint 95 or older: save it as PPTX")
     data = _stream(archive, "PowerPoint Document")
     edit = struct.unpack_from("<I", _stream(archive, "Current User"), 16)[0]
     places, document = _read_directory(data, edit)

@@ -27,7 +27,7 @@ _WORDS: Mapping[str, str] = {
     "ldblquote": "“", "rdblquote": "”", "bullet": "•", "emspace": " ",
     "enspace": " ", "qmspace": " ",
 }  # fmt: skip
-_INFO = frozenset("title author keywords subject operator".split())
+_INFO = frozenset("title author keywords subject operator comment doccomm company manager".split())
 _NOTES = frozenset(
     "footnote annotation header headerl headerr headerf footer footerl footerr footerf".split()
 )
@@ -106,7 +106,7 @@ class _Reader:
         self._author: list[str] = []
 
     def read(self) -> None:
-        at, data = 0, self._data
+        at, data, begins = 0, self._data, False
         while found := _TOKEN.match(data, at):
             at = found.end()
             word, number, code, symbol, brace, plain = found.groups()
@@ -118,6 +118,7 @@ class _Reader:
                 self._write_bytes(plain)
             else:
                 self._flush()
+                self._left = 0  # only characters stand in for one
                 if brace == b"{":
                     if len(self._groups) > MAX_GROUPS:
                         raise RefusedFormat("hostile", "nested too deeply")
@@ -129,8 +130,9 @@ class _Reader:
                     self._close()
                 elif word:
                     self._control(word.decode(), int(number) if number else None)
-                elif symbol:
+                elif symbol and (begins or symbol != b"*"):
                     self._symbol(symbol)
+            begins = brace == b"{"  # a star says something only there
         self._flush()
 
     def _write_bytes(self, data: bytes) -> None:

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime, time
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 from sonde.knowledge.formats import File, RefusedFormat, make_document, read_member
@@ -37,6 +37,8 @@ _URL = re.compile(
     rb"\xe0\xc9\xea\x79\xf9\xba\xce\x11\x8c\x82\x00\xaa\x00\x4b\xa9\x0b(....)", re.DOTALL
 )
 """What an address stands behind in a link, and its length."""
+_PASSWORD = 0x002F  # a record among the first of an XLS
+_OLDEST = re.compile(rb"\x09[\x00\x02\x04]\x06\x00")  # begins an XLS before Excel 5
 _OWN_FORMATS = range(164, 383)  # numbers of formats that a file defines
 MAX_CELLS = 5_000_000  # of a workbook: what a parser's memory holds as text
 _STYLES, _TEXTS = "xl/styles.xml", "xl/sharedStrings.xml"
@@ -230,12 +232,16 @@ def _list_records(records: bytes | bytearray) -> Iterator[tuple[int, int, int]]:
 def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
     import python_calamine
 
+    if file.data.startswith(OLE) and _is_encrypted(file.data):
+        raise RefusedFormat("encrypted")
     try:
         data = _renumber_formats(file.data) if file.data.startswith(OLE) else file.data
         book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     except python_calamine.PasswordError as error:
         raise RefusedFormat("encrypted") from error
     except python_calamine.CalamineError as error:
+        if _OLDEST.match(file.data):
+            raise RefusedFormat("unknown", "Excel 4 or older: save it as XLSX") from error
         raise RefusedFormat("broken", str(error)) from error
     cells = 0
     for name in book.sheet_names:
@@ -251,6 +257,18 @@ def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
                 lost["row over the limit"] += 1
             elif line := write_row([show_cell(cell) for cell in row]):
                 yield line
+
+
+def _is_encrypted(data: bytes) -> bool:
+    """Whether a workbook of Excel 97 to 2003 has a password, which calamine does not say."""
+    import olefile
+
+    with contextlib.suppress(OSError, ValueError, struct.error):
+        archive = olefile.OleFileIO(io.BytesIO(data))
+        name = next(filter(archive.exists, ("Workbook", "Book")), "")
+        first = islice(_list_records(archive.openstream(name).read()), 5) if name else ()
+        return archive.exists("EncryptedPackage") or any(kind == _PASSWORD for kind, _, _ in first)
+    return False
 
 
 def _renumber_formats(data: bytes) -> bytes:

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sonde.knowledge.formats import File, RefusedFormat, write_link
+from sonde.knowledge.formats import File, RefusedFormat, read_member, write_link
 from sonde.knowledge.formats.office import (
     R,
     find_main,
@@ -133,10 +133,19 @@ class _Reader:
                 yield from self._paragraph(each)
             elif each.tag == f"{W}tbl":
                 yield from self._table(each)
+            elif each.tag == f"{W}altChunk":
+                yield from self._read_inserted(self.target(each.get(f"{R}id", "")))
             elif each.tag == f"{W}del" or each.tag.endswith("}Fallback"):
                 continue
             elif len(each):
                 yield from self._blocks(each)
+
+    def _read_inserted(self, name: str) -> Iterator[str]:
+        """A whole file that Word shows in its place, as HTML, RTF or DOCX."""
+        try:
+            yield self._file.read_nested(name, read_member(self._archive, name))
+        except RefusedFormat:
+            self.lost["embedded object"] += 1
 
     def _table(self, table: Any) -> Iterator[str]:
         for row in _find_children(table, f"{W}tr", f"{W}tbl"):
