@@ -37,14 +37,9 @@ T = TypeVar("T")
 
 
 def import_knowledge(
-    library: Library,
-    place: str,
-    wanted: Source | None = None,
-    *,
-    restore: bool = False,
-    parsers: Parsers | None = None,
-    work: Work,
-) -> ImportReport:
+    library: Library, place: str, wanted: Source | None = None, *, restore: bool = False,
+    parsers: Parsers | None = None, work: Work,
+) -> ImportReport:  # fmt: skip
     """Import a folder or a file, as a job; a second import brings the entries up to date."""
     user = work.caller.user
     folder = library.start / Path(place).expanduser()
@@ -85,12 +80,9 @@ def watch_source(root: Path, work: Work) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             watch = FolderWatch(
-                [str(root)],
-                events.put,
-                recursive=True,
-                step_ms=WATCH_STEP_MS,
+                [str(root)], events.put, recursive=True, step_ms=WATCH_STEP_MS,
                 gather_ms=WATCH_SETTLE_MS,
-            )
+            )  # fmt: skip
             stack.callback(watch.close)
         except (OSError, WatchFailed):
             interval = POLL_INTERVAL_S  # no events are reported, such as with too many folders
@@ -118,15 +110,10 @@ def add_entry(
 
 
 def edit_entry(
-    library: Library,
-    source: Source,
-    id: str,  # noqa: A002
-    *,
-    title: str | None = None,
-    text: str | None = None,
-    tags: Sequence[str] | None = None,
+    library: Library, source: Source, id: str,  # noqa: A002
+    *, title: str | None = None, text: str | None = None, tags: Sequence[str] | None = None,
     work: Work,
-) -> Entry:
+) -> Entry:  # fmt: skip
     """Change the given parts of an entry, and record them so that later imports keep them."""
     old = _find_own(library, source, id, work)
     given = {"title": title, "text": text, "tags": tags}

@@ -214,13 +214,9 @@ def _find_message(store: KnowledgeStore, entry: Entry, loc: Location, terms: Seq
 
 
 def read_messages(
-    store: KnowledgeStore,
-    entry: Entry,
-    first: int,
-    count: int,
-    options: Retrieval,
+    store: KnowledgeStore, entry: Entry, first: int, count: int, options: Retrieval,
     page: int | None = None,
-) -> EntryContent:
+) -> EntryContent:  # fmt: skip
     """A conversation's messages from a place on, as many as fit; at least a part of one."""
     total = store.count_pieces("chats", entry.id)
     chosen: list[Piece] = []

@@ -142,11 +142,9 @@ def _name_text(one: Known) -> Hashable:
 
 
 def _pair(
-    left: dict[Known, None],
-    found: list[Known | None],
-    name: Callable[[Known], Hashable],
+    left: dict[Known, None], found: list[Known | None], name: Callable[[Known], Hashable],
     names: Mapping[int, Hashable],
-) -> None:
+) -> None:  # fmt: skip
     """Pair entries with known ones of the same name, in order; paired ones leave `left`."""
     by: defaultdict[Hashable, deque[Known]] = defaultdict(deque)
     for one in left:

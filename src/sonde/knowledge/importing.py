@@ -78,17 +78,10 @@ class ImportReport:
 
 
 def import_source(
-    store: KnowledgeStore,
-    root: Path,
-    work: Work,
-    *,
-    wanted: Source | None = None,
-    embedder: Embedder | None = None,
-    restore: bool = False,
-    refused: Refusals | None = None,
-    parsers: Parsers | None = None,
-    origin: str = "",
-) -> ImportReport:
+    store: KnowledgeStore, root: Path, work: Work, *, wanted: Source | None = None,
+    embedder: Embedder | None = None, restore: bool = False, refused: Refusals | None = None,
+    parsers: Parsers | None = None, origin: str = "",
+) -> ImportReport:  # fmt: skip
     """Import everything below a folder, or one file; a second run does only what is left.
 
     `restore` brings back what was deleted here; `refused` has the files that earlier runs could

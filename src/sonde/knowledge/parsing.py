@@ -62,12 +62,9 @@ def parse_file(
 
 
 def stream_entries(
-    file: File,
-    wanted: Source | None = None,
-    left_out: list[Skipped] | None = None,
-    *,
+    file: File, wanted: Source | None = None, left_out: list[Skipped] | None = None, *,
     is_nested: bool = False,
-) -> Iterator[Entry]:
+) -> Iterator[Entry]:  # fmt: skip
     """The same one by one. If it raises, the file is refused, with what came before."""
     if file.suffix == "zip":
         left = [] if left_out is None else left_out
@@ -239,14 +236,9 @@ class Parsers:
             self.close()
         limits = str(self._memory), str(self._seconds)
         child = self._child = self._child or start_module(__name__, *limits)
-        head = {
-            "path": file.path,
-            "modified": file.modified,
-            "wanted": wanted,
-            "named": file.is_named,
-        }
-        sizes = {"size": len(file.data), "beside": len(file.beside)}
-        packed = json.dumps(head | sizes).encode()
+        head = {"path": file.path, "modified": file.modified, "wanted": wanted}
+        head |= {"named": file.is_named, "size": len(file.data), "beside": len(file.beside)}
+        packed = json.dumps(head).encode()
         scans = SCAN_SECONDS if file.suffix in SCANNED and has_tesseract() else 0.0
         deadline = time.monotonic() + self._seconds * WAIT_FACTOR + scans
         rows = self._rows = self._rows or SpooledTemporaryFile(MAX_ROWS_IN_MEMORY)  # noqa: SIM115

@@ -156,14 +156,10 @@ class Retrieval:
 
 
 BOUNDS: Mapping[str, tuple[int, int]] = {
-    "snippet_length": (SHORTEST, LONGEST),
-    "max_tokens": (1, 20_000),
-    "chars_per_token": (1, 16),
-    "chunk_size_tokens": (10, 4_000),
-    "chunk_overlap_tokens": (0, 2_000),
-    "sibling_window": (0, 50),
+    "snippet_length": (SHORTEST, LONGEST), "max_tokens": (1, 20_000), "chars_per_token": (1, 16),
+    "chunk_size_tokens": (10, 4_000), "chunk_overlap_tokens": (0, 2_000), "sibling_window": (0, 50),
     "offset": (0, 1 << 40),
-}
+}  # fmt: skip
 """Numbers are clamped to these, not refused: the specification asks for clamping."""
 OPTIONS = tuple(option.name for option in fields(Retrieval))
 
@@ -249,12 +245,9 @@ def _read_location(given: Mapping[str, Any]) -> Location:
 
 
 def show_text(
-    text: str,
-    options: Retrieval,
-    anchor: int,
-    pieces: Sequence[Piece] = (),
+    text: str, options: Retrieval, anchor: int, pieces: Sequence[Piece] = (),
     place: int | None = None,
-) -> Excerpt:
+) -> Excerpt:  # fmt: skip
     """The part of a text around an offset, or around the piece at `place`, in the given mode."""
     budget = options.budget
     if options.mode == "full":

@@ -90,14 +90,9 @@ class RankedPage:
 
 
 def search_knowledge(
-    library: Library,
-    request: KnowledgeRequest,
-    options: PageOptions,
-    work: Work,
-    session: KnowledgeSession | None = None,
-    *,
-    dedupe: bool = False,
-) -> RankedPage:
+    library: Library, request: KnowledgeRequest, options: PageOptions, work: Work,
+    session: KnowledgeSession | None = None, *, dedupe: bool = False,
+) -> RankedPage:  # fmt: skip
     """One page of a search of a user's knowledge; `dedupe` hides what the session has seen."""
 
     notes: list[str] = []
@@ -114,15 +109,10 @@ def search_knowledge(
 
 
 def open_ranked_page(
-    library: Library,
-    request: KnowledgeRequest,
-    options: PageOptions,
-    work: Work,
-    session: KnowledgeSession | None,
-    rank: Callable[[KnowledgeRequest], Sequence[AnyHit]],
-    *,
+    library: Library, request: KnowledgeRequest, options: PageOptions, work: Work,
+    session: KnowledgeSession | None, rank: Callable[[KnowledgeRequest], Sequence[AnyHit]], *,
     dedupe: bool,
-) -> RankedPage:
+) -> RankedPage:  # fmt: skip
     """One page of the ranking that `rank` makes for the first page and later pages share."""
     query = request.query.strip()
     if not query:
@@ -132,21 +122,14 @@ def open_ranked_page(
     preferences = list_preferences(session, work)
     order_by = request.order_by or preferences.get("order_by") or "relevance"
     request = replace(request, query=query, order_by=order_by)
+    order = sort_recent if order_by == "recent" else list
+    # a collection that is withdrawn is not shown on
+    named = {"request": repr(request), "user": user, "session": session.id if session else "",
+             "collections": library.list_collections(user)}  # fmt: skip
     hits, held = _find_ranking(
-        library,
-        store,
-        {
-            "request": repr(request),
-            "user": user,
-            "session": session.id if session else "",
-            "collections": library.list_collections(user),  # one that is withdrawn is not shown on
-        },
-        options.offset,
-        lambda: _join_duplicates(
-            store, sort_recent(rank(request)) if order_by == "recent" else rank(request)
-        ),
-        session if dedupe else None,
-    )
+        library, store, named, options.offset,
+        lambda: _join_duplicates(store, order(rank(request))), session if dedupe else None,
+    )  # fmt: skip
     length = options.snippet_length
     earlier = list(session.recent)[:HINTING_QUERIES] if session else []
     shown = hits[options.offset : options.offset + options.limit]
@@ -154,17 +137,13 @@ def open_ranked_page(
     openings = {hit.uri: store.read_pieces("chats", hit.entry.id, 0, 1)
                 for hit in titles if hit.source == "chats"}  # fmt: skip
     return RankedPage(
-        query,
-        hits,
-        options.offset,
-        shown,
+        query, hits, options.offset, shown,
         clamp_length(preferences.get("snippet_length") if length is None else length),
         options.max_tokens or preferences.get("max_tokens") or library.max_tokens,
-        held if session else 0,
-        session,
+        held if session else 0, session,
         tuple(term for each in earlier for term in read_knowledge_query(each).terms),
         {uri: pieces[0].text for uri, pieces in openings.items() if pieces},
-    )
+    )  # fmt: skip
 
 
 def record_shown(library: Library, page: RankedPage, count: int, work: Work) -> None:
@@ -196,14 +175,10 @@ def rank_sources(
 
 
 def read_entry(
-    library: Library,
-    source: Source | None,
-    id: str,  # noqa: A002
-    retrieval: Mapping[str, object] | None,
-    work: Work,
-    session: KnowledgeSession | None = None,
-    mode: Mode = "snippet",
-) -> EntryContent:
+    library: Library, source: Source | None, id: str,  # noqa: A002
+    retrieval: Mapping[str, object] | None, work: Work,
+    session: KnowledgeSession | None = None, mode: Mode = "snippet",
+) -> EntryContent:  # fmt: skip
     """As much of one entry as `retrieval` asks for; a `uri` says its source and message itself."""
     named, _, rest = id.partition("://")
     source = next((each for each in SOURCES if each == named and rest), source)
@@ -220,13 +195,9 @@ def read_entry(
 
 
 def read_conversation(
-    library: Library,
-    id: str,  # noqa: A002
-    retrieval: Mapping[str, object] | None,
-    page: int,
-    page_size: int,
-    work: Work,
-) -> EntryContent:
+    library: Library, id: str,  # noqa: A002
+    retrieval: Mapping[str, object] | None, page: int, page_size: int, work: Work,
+) -> EntryContent:  # fmt: skip
     """A page of a conversation's messages; with `retrieval`, what it asks for."""
     session = library.open_session(work.caller, None)
     mode: Mode = "snippet" if retrieval else "full"
@@ -241,14 +212,9 @@ def read_conversation(
 
 
 def read_transcript(
-    library: Library,
-    id: str,  # noqa: A002
-    form: TranscriptFormat,
-    options: Mapping[str, object],
-    work: Work,
-    *,
-    timestamps: bool,
-) -> tuple[str | Segments, int | None]:
+    library: Library, id: str,  # noqa: A002
+    form: TranscriptFormat, options: Mapping[str, object], work: Work, *, timestamps: bool,
+) -> tuple[str | Segments, int | None]:  # fmt: skip
     """As much of what is said in a recording as the options ask for."""
     session = library.open_session(work.caller, None)
     found = find_entry(library.seen_by(work.caller.user), "media", id)
@@ -263,13 +229,9 @@ def list_preferences(session: KnowledgeSession | None, work: Work) -> KnowledgeP
 
 
 def _find_ranking(
-    library: Library,
-    store: KnowledgeStore,
-    parameters: Mapping[str, object],
-    offset: int,
-    rank: Callable[[], Sequence[AnyHit]],
-    session: KnowledgeSession | None,
-) -> tuple[Sequence[AnyHit], int]:
+    library: Library, store: KnowledgeStore, parameters: Mapping[str, object], offset: int,
+    rank: Callable[[], Sequence[AnyHit]], session: KnowledgeSession | None,
+) -> tuple[Sequence[AnyHit], int]:  # fmt: skip
     """The ranking that a page is cut from, and how many hits it hides.
 
     A new one for the first page, else the one it had. Where several servers answer, any of them

@@ -26,14 +26,9 @@ _NAME_BYTES = 200  # of a name; file systems allow 255
 
 
 def start_upload(
-    library: Library,
-    files: Iterable[tuple[str, BinaryIO]],
-    wanted: Source | None = None,
-    into: str = "",
-    *,
-    restore: bool = False,
-    work: Work,
-) -> Job:
+    library: Library, files: Iterable[tuple[str, BinaryIO]], wanted: Source | None = None,
+    into: str = "", *, restore: bool = False, work: Work,
+) -> Job:  # fmt: skip
     """Import files and folders that a user sent, by name and content, as a job.
 
     Sending the same name again updates what it brought in. `into` names a collection to fill
@@ -64,13 +59,9 @@ def start_upload(
 
     subject = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
     return library.jobs.submit(
-        f"upload:{folder.name}",
-        "import",
-        run,
-        owner=work.caller.user,
-        subject=subject,
+        f"upload:{folder.name}", "import", run, owner=work.caller.user, subject=subject,
         lasting=True,
-    )
+    )  # fmt: skip
 
 
 def _choose_owner(library: Library, into: str, caller: Caller) -> str:

@@ -48,13 +48,9 @@ class KnowledgeModels:
 
 
 def embed_missing(
-    store: KnowledgeStore,
-    source: Source,
-    embedder: Embedder | None,
-    limit: int = 1 << 40,
-    work: Work | None = None,
-    batch: int = EMBEDDING_BATCH,
-) -> int:
+    store: KnowledgeStore, source: Source, embedder: Embedder | None, limit: int = 1 << 40,
+    work: Work | None = None, batch: int = EMBEDDING_BATCH,
+) -> int:  # fmt: skip
     """Embed pieces that have no vector yet, all or at most `limit`. Returns their number."""
     if embedder is None:
         return 0

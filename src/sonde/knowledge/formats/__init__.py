@@ -248,12 +248,9 @@ def read_media_facts(said: Mapping[str, Any], file: File, kind: str) -> Json:
     urls = (text for text in addresses if text.lower().startswith(("https://", "http://")))
     given, named = (str(said.get(key) or "").strip().lower() for key in ("media_type", "type"))
     kind = named if named in MEDIA_TYPES else kind
-    return {
-        "url": next(urls, "")[:MAX_URL_CHARS],
-        "media_type": given if _KIND.fullmatch(given) else kind,
-        "tags": tuple(list_said_tags(said)),
-        **read_times(said, file),
-    }
+    url, kind = next(urls, "")[:MAX_URL_CHARS], given if _KIND.fullmatch(given) else kind
+    known = {"url": url, "media_type": kind, "tags": tuple(list_said_tags(said))}
+    return known | read_times(said, file)
 
 
 def load_yaml(text: str) -> Any:

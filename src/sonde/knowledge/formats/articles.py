@@ -93,14 +93,11 @@ def _drop(root: Element, is_menu: Callable[[Element], bool]) -> int:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        kept: list[Element | str] = []
-        for each in node.inside:
-            if isinstance(each, Element) and is_menu(each):
-                count += bool(each.text())
-                continue
-            kept.append(each)
-        node.inside = kept
-        waiting += [each for each in kept if isinstance(each, Element) and each.tag != "pre"]
+        inner = [each for each in node.inside if isinstance(each, Element)]
+        menus = {id(each): each for each in inner if is_menu(each)}
+        count += sum(bool(each.text()) for each in menus.values())
+        node.inside = [each for each in node.inside if id(each) not in menus]
+        waiting += (each for each in inner if id(each) not in menus and each.tag != "pre")
     return count
 
 

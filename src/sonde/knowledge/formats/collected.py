@@ -16,13 +16,7 @@ from html import unescape
 from itertools import islice
 from typing import Any
 
-from sonde.knowledge.formats import (
-    MAX_URL_CHARS,
-    File,
-    list_dicts,
-    make_document,
-    make_each,
-)
+from sonde.knowledge.formats import MAX_URL_CHARS, File, list_dicts, make_document, make_each
 from sonde.knowledge.formats.data_files import load_json, read_named_rows, read_table
 from sonde.knowledge.formats.documents import compose_accents
 from sonde.knowledge.formats.office import write_row
@@ -307,13 +301,10 @@ def parse_csl(file: File, value: Any) -> Iterable[Entry]:
 
 
 def _make_csl(file: File, row: Mapping[str, Any]) -> Entry:
-    fields = {
-        name.lower(): str(value) for name, value in row.items() if isinstance(value, str | int)
-    }
-    names = [
-        str(each.get("literal") or f"{each.get('given', '')} {each.get('family', '')}")
-        for each in list_dicts(row.get("author"))
-    ]
+    fields = {key.lower(): str(value) for key, value in row.items() if isinstance(value, str | int)}
+    authors = list_dicts(row.get("author"))
+    names = [str(each.get("literal") or f"{each.get('given', '')} {each.get('family', '')}")
+             for each in authors]  # fmt: skip
     issued = (row.get("issued") or {}).get("date-parts") or [[]]
     when = "-".join(f"{int(part):02}" for part in issued[0] if str(part).isdigit())
     fields |= {"author": "; ".join(name.strip() for name in names), "year": when[:4], "date": when}

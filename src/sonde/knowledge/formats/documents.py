@@ -36,13 +36,10 @@ _DC = "{http://purl.org/dc/elements/1.1/}"
 _DRM = "META-INF/encryption.xml"
 _HEADS: Mapping[str, tuple[str, ...]] = {
     "org": (r"(?im)^#\+(title|author|date): +(.+)$",),
-    "adoc": (
-        r"(?m)\A(=) (.+)$",
-        r"\A=( ).+\n([^\W\d_][^:;<\n]*)",
-        r"(?m)^:(author|date|revdate): +(.+)$",
-    ),
+    "adoc": (r"(?m)\A(=) (.+)$", r"\A=( ).+\n([^\W\d_][^:;<\n]*)",
+             r"(?m)^:(author|date|revdate): +(.+)$"),
     "rst": (r"(?m)\A()(?:[=*#~-]{3,}\n)?(\S.*)\n[=*#~-]{3,}$", r"(?im)^:(author|date): +(.+)$"),
-}
+}  # fmt: skip
 """How text formats write their title, author and date, behind a name or another mark."""
 
 
@@ -72,12 +69,9 @@ def parse_epub(file: File) -> list[Entry]:
             continue
         parts.append(read_html(decode_bytes(data, declared_charset(data)) or "")[1])
     title = package.findtext(f".//{_DC}title") or file.stem
-    said = {
-        "source": package.findtext(f".//{_DC}source"),
-        "link": package.findtext(f".//{_DC}identifier"),
-        "date": package.findtext(f".//{_DC}date"),
-        "tags": [each.text for each in package.iter(f"{_DC}subject") if each.text],
-    }
+    names = {"source": "source", "link": "identifier", "date": "date"}
+    said = {key: package.findtext(f".//{_DC}{name}") for key, name in names.items()}
+    said["tags"] = [each.text for each in package.iter(f"{_DC}subject") if each.text]
     text, known = "\n\n".join(filter(None, parts)), read_media_facts(said, file, "epub")
     author = package.findtext(f".//{_DC}creator") or ""
     return [make_document(file, "epub", title, text, author=author, lost=lost, **known)]
@@ -182,6 +176,9 @@ _DROPPED = re.compile(
     r"hypersetup|graphicspath|addbibresource|definecolor|color|index|linewidth|setmainfont|geometry)\*?"
     r"(?:\s*\[[^\[\]]*\])*(?:\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*"
 )
+_CODE = re.compile(r"(?s)(\\begin\{(?:verbatim|lstlisting|minted)\*?\}.*?"
+                   r"\\end\{(?:verbatim|lstlisting|minted)\*?\})")  # fmt: skip
+_BEGIN_END = re.compile(r"\\(?:begin|end)\{\w+\*?\}(?:\[[^\]]*\])?(?:\{\w+\})?")
 _HREF = re.compile(r"\\href\s*\{([^{}]*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 _LETTERS = {
     "ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "o": "ø", "O": "Ø", "aa": "å",
@@ -217,16 +214,9 @@ def _argument(text: str, command: str) -> str:
 
 
 def _write_latex(body: str) -> str:
-    blocks = re.split(
-        r"(?s)(\\begin\{(?:verbatim|lstlisting|minted)\*?\}.*?\\end\{(?:verbatim|lstlisting|minted)\*?\})",
-        body,
-    )
-    parts = [
-        re.sub(r"\\(?:begin|end)\{\w+\*?\}(?:\[[^\]]*\])?(?:\{\w+\})?", "", block)
-        if at % 2
-        else _plain_latex(block)
-        for at, block in enumerate(blocks)
-    ]
+    parts = _CODE.split(body)
+    parts[::2] = map(_plain_latex, parts[::2])
+    parts[1::2] = (_BEGIN_END.sub("", block) for block in parts[1::2])
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
 
 

@@ -73,11 +73,8 @@ def _read_slack(row: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The text of a message, or of its blocks; then attachments and files by their names."""
     parts = [str(row.get("text") or "") or "".join(_list_block_texts(row.get("blocks")))]
     for each in list_dicts(row.get("attachments")):
-        shown = [
-            each.get("title"),
-            each.get("text") or each.get("fallback"),
-            each.get("title_link"),
-        ]
+        said = each.get("text") or each.get("fallback")
+        shown = [each.get("title"), said, each.get("title_link")]
         parts += [str(text) for text in shown if text]
     for each in list_dicts(row.get("files")):
         named = each.get("title") or each.get("name")
@@ -234,12 +231,8 @@ def make_discord(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
             yield Piece(text, uuid=str(message.get("id") or ""), sender=sender,
                         created_at=read_time(message.get("timestamp")))  # fmt: skip
 
-    named = [
-        str(guild.get("name") or ""),
-        str(channel.get("category") or ""),
-        f"#{channel.get('name') or file.stem}",
-    ]
-    title, key = " ".join(filter(None, named)), str(channel.get("id") or "")
+    named = [guild.get("name"), channel.get("category"), f"#{channel.get('name') or file.stem}"]
+    title, key = " ".join(map(str, filter(None, named))), str(channel.get("id") or "")
     yield make_talk(file, "Discord", title, read(), key)
 
 

@@ -186,10 +186,8 @@ def parse_apple_notes(file: File) -> Iterable[Entry]:
         data = file.data[:18] + b"\x01\x01" + file.data[20:]
         connection.deserialize("main", data)
         columns = {row[1] for row in connection.execute("PRAGMA table_info(ZICCLOUDSYNCINGOBJECT)")}
-        query = _NOTES.format(
-            created=_first(columns, "n.ZCREATIONDATE", "31"),
-            modified=_first(columns, "n.ZMODIFICATIONDATE", "1"),
-        )
+        names = {"created": ("n.ZCREATIONDATE", "31"), "modified": ("n.ZMODIFICATIONDATE", "1")}
+        query = _NOTES.format(**{key: _first(columns, *name) for key, name in names.items()})
         others = [_Other(*row[:2], *(str(each or "") for each in row[2:]))
                   for row in connection.execute(_OTHERS)]  # fmt: skip
         notes = connection.execute(query).fetchall()

@@ -80,11 +80,9 @@ def _read_yaml(file: File) -> Any:
 
 
 READERS: Mapping[str, Callable[[File], Any]] = {
-    "json": load_json,
-    "yaml": _read_yaml,
-    "yml": _read_yaml,
+    "json": load_json, "yaml": _read_yaml, "yml": _read_yaml,
     "csv": lambda file: list(islice(read_named_rows(file), SAMPLE_ROWS)),
-}
+}  # fmt: skip
 """What reads as much of a file of data as shows whether it has prompts."""
 
 
@@ -222,16 +220,13 @@ def _make_card(file: File, card: Any) -> Entry:
         lore = [str(each.get("content", "")) for each in book["entries"] if isinstance(each, dict)]
         fields["character_book"] = "\n\n".join(filter(None, lore))
     tags = data.get("tags") if isinstance(data.get("tags"), list) else []
+    said = {name: text for name, text in fields.items() if text}
     return make_fields(
-        "characters",
-        str(data["name"]),
-        {name: text for name, text in fields.items() if text},
-        file,
-        tags=tuple(str(tag) for tag in tags or ()),
+        "characters", str(data["name"]), said, file, tags=tuple(map(str, tags or ())),
         created_at=read_time(data.get("creation_date")) or file.modified,
         last_modified=read_time(data.get("modification_date")) or file.modified,
         facts={"card": card},
-    )
+    )  # fmt: skip
 
 
 def _list_texts(data: bytes) -> Iterator[tuple[str, bytes]]:

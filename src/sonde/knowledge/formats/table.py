@@ -10,6 +10,7 @@ from typing import Any
 from sonde.knowledge.formats import (
     File,
     RefusedFormat,
+    Row,
     articles,
     chats,
     collected,
@@ -33,34 +34,26 @@ Parser = Callable[[File], Iterable[Entry]]
 PICTURES = ("png", "jpg", "jpeg", "gif", "webp", "tiff", "tif", "bmp")
 _MARKDOWN = ("md", "markdown", "mdown")
 _TEXT = ("txt", "text", "rst", "org", "adoc", "asciidoc")
-_BY_SUFFIX: Mapping[str, Parser] = {
-    "pdf": pdf.parse_pdf,
-    "epub": documents.parse_epub,
-    **dict.fromkeys(("docx", "docm", "dotx"), word.parse_docx),
-    **dict.fromkeys(("pptx", "pptm", "ppsx"), sheets.parse_pptx),
-    **dict.fromkeys(("xlsx", "xlsm"), sheets.parse_xlsx),
-    **dict.fromkeys(("xls", "xlsb"), sheets.parse_workbook),
-    **dict.fromkeys("odt ods odp odg ott fodt fods fodp".split(), opendocument.parse_opendocument),
-    "rtf": rtf.parse_rtf,
-    "doc": legacy.parse_doc,
-    **dict.fromkeys(("ppt", "pps"), legacy.parse_ppt),
-    **dict.fromkeys(("html", "htm", "xhtml"), articles.parse_html),
-    **dict.fromkeys(("mht", "mhtml"), articles.parse_mhtml),
-    **dict.fromkeys(("srt", "vtt"), transcripts.parse_subtitles),
-    "eml": mail.parse_eml,
-    "msg": legacy.parse_msg,
-    **dict.fromkeys(("mbox", "mbx"), mail.parse_mbox),
-    "enex": notes.parse_enex,
-    "opml": documents.parse_opml,
-    "ipynb": documents.parse_notebook,
-    **dict.fromkeys(("tex", "latex", "ltx"), documents.parse_latex),
-    "bib": collected.parse_bibtex,
-    "ris": collected.parse_ris,
-    **dict.fromkeys(("ics", "ical"), mail.parse_calendar),
-    "vcf": mail.parse_contacts,
-    "jsonl": transcripts.parse_log,
-    **dict.fromkeys(PICTURES, documents.parse_image),
-}
+
+
+def _by_ending(table: Mapping[str, Row]) -> Mapping[str, Row]:
+    return {ending: row for endings, row in table.items() for ending in endings.split()}
+
+
+_BY_SUFFIX: Mapping[str, Parser] = _by_ending({
+    "pdf": pdf.parse_pdf, "epub": documents.parse_epub, "docx docm dotx": word.parse_docx,
+    "pptx pptm ppsx": sheets.parse_pptx, "xlsx xlsm": sheets.parse_xlsx,
+    "xls xlsb": sheets.parse_workbook,
+    "odt ods odp odg ott fodt fods fodp": opendocument.parse_opendocument,
+    "rtf": rtf.parse_rtf, "doc": legacy.parse_doc, "ppt pps": legacy.parse_ppt,
+    "html htm xhtml": articles.parse_html, "mht mhtml": articles.parse_mhtml,
+    "eml": mail.parse_eml, "msg": legacy.parse_msg, "mbox mbx": mail.parse_mbox,
+    "enex": notes.parse_enex, "opml": documents.parse_opml, "ipynb": documents.parse_notebook,
+    "tex latex ltx": documents.parse_latex, "bib": collected.parse_bibtex,
+    "ris": collected.parse_ris, "ics ical": mail.parse_calendar, "vcf": mail.parse_contacts,
+    "srt vtt": transcripts.parse_subtitles, "jsonl": transcripts.parse_log,
+    " ".join(PICTURES): documents.parse_image,
+})  # fmt: skip
 """What reads which ending. `find_parser` looks into files whose ending does not tell."""
 _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...] = (
     (("html", "htm"), collected.is_bookmarks, collected.parse_bookmarks),
@@ -69,11 +62,7 @@ _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...]
     (("js",), collected.is_posts, collected.parse_posts),
     (("doc",), lambda data: data.lstrip()[:5] == b"{\\rtf", rtf.parse_rtf),
     (("doc", "xls"), lambda data: b"<html" in data[:2048].lower(), articles.parse_html),
-    (
-        ("doc", "docx"),
-        lambda data: b"opendocument.text" in data[:100],
-        opendocument.parse_opendocument,
-    ),
+    (("doc", "docx"), lambda d: b"opendocument.text" in d[:100], opendocument.parse_opendocument),
     (("doc",), lambda data: data.startswith(b"PK"), word.parse_docx),
     (("docx", "docm", "dotx"), legacy.is_legacy, legacy.parse_doc),
     (("xlsx", "xlsm"), legacy.is_legacy, sheets.parse_workbook),
@@ -152,22 +141,18 @@ _LINES: tuple[tuple[tuple[Source, ...], Callable[[str], bool], Parser], ...] = (
     (("media",), collected.is_clippings, collected.parse_clippings),
 )
 """What reads text that begins like an export, and which sources it makes."""
-_REFUSED: Mapping[str, str] = {
-    "json": "JSON of no known export",
-    **dict.fromkeys(("yaml", "yml"), "YAML without prompts"),
+_REFUSED = _by_ending({
+    "json": "JSON of no known export", "yaml yml": "YAML without prompts",
     "pages": "of Apple's Pages: export it as DOCX or PDF",
     "numbers": "of Apple's Numbers: export it as XLSX",
     "key": "of Apple's Keynote: export it as PPTX",
-    **dict.fromkeys(("mobi", "azw", "azw3", "kfx"), "of a Kindle: convert it to EPUB"),
-    "djvu": "convert it to PDF",
-    **dict.fromkeys(("pst", "ost"), "of Outlook: save its mails as MSG or EML"),
+    "mobi azw azw3 kfx": "of a Kindle: convert it to EPUB", "djvu": "convert it to PDF",
+    "pst ost": "of Outlook: save its mails as MSG or EML",
     "one": "of OneNote: export it as DOCX or PDF",
-    **dict.fromkeys(("rar", "7z", "tar", "gz", "tgz"), "unpack it and import the folder"),
-    **dict.fromkeys(
-        "mp3 m4a wav ogg flac mp4 mov mkv webm".split(), "sound and video: import a transcript"
-    ),
-    **dict.fromkeys("wpd wps sxw".split(), "of an old word processor: save it as ODT or DOCX"),
-}
+    "rar 7z tar gz tgz": "unpack it and import the folder",
+    "mp3 m4a wav ogg flac mp4 mov mkv webm": "sound and video: import a transcript",
+    "wpd wps sxw": "of an old word processor: save it as ODT or DOCX",
+})  # fmt: skip
 """What to do with files that are not read, by ending."""
 _FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
 

@@ -193,13 +193,10 @@ def _make_tavern(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     head: Mapping[str, Any] = rows[0] if "mes" not in rows[0] else {}
     said = [row for row in rows if str(row.get("mes") or "").strip()]
     messages = [
-        Piece(
-            str(row["mes"]),
-            sender=str(row.get("name") or ("user" if row.get("is_user") else "")),
-            created_at=_read_tavern_time(row.get("send_date")),
-        )
+        Piece(str(row["mes"]), created_at=_read_tavern_time(row.get("send_date")),
+              sender=str(row.get("name") or ("user" if row.get("is_user") else "")))
         for row in said
-    ]
+    ]  # fmt: skip
     character = str(head.get("character_name") or "")
     if character in ("", "unused"):  # newer versions write that instead of a name
         named = (row.get("name") for row in rows if row.get("is_user") is False and "mes" in row)

@@ -7,7 +7,6 @@ their attachments.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import re
 import struct
@@ -27,7 +26,6 @@ from sonde.knowledge.formats import (
     write_link,
 )
 from sonde.knowledge.formats.mail import MAX_NESTED_MAILS, WRITTEN, make_mail
-from sonde.knowledge.formats.office.rtf import parse_rtf, unpack_rtf
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -154,13 +152,8 @@ def _write_word(text: str) -> str:
         text, count = _FIELD.subn(show, text)
         if not count:
             break
-    text = (
-        text.replace("\x07\x07", "\n")
-        .replace("\x07", " | ")
-        .replace("\x1e", "-")
-        .replace("\x1f", "")
-    )
-    text = text.replace("\r", "\n").replace("\x0b", "\n").replace("\x0c", "\n").replace("\xa0", " ")
+    text = text.replace("\x07\x07", "\n").replace("\x07", " | ")
+    text = text.translate(str.maketrans("\r\x0b\x0c\xa0\x1e", "\n\n\n -", "\x1f"))
     return re.sub(r"\n{3,}", "\n\n", _OTHERS.sub("", text)).strip()
 
 
@@ -188,12 +181,10 @@ def parse_ppt(file: File) -> list[Entry]:
             (slides if instance == 0 else notes).extend(_read_list(inside))
         elif inner == _OBJECT_LIST:
             lost["embedded object"] = sum(kind == _OBJECT for kind, _, _ in _records(inside))
-    for number, (place, outline) in enumerate(slides, 1):
-        own = list(_read_texts(_record(data, places[place])[2])) if place in places else []
-        parts += [f"Slide {number}", *outline, *own, ""]
-    for place, outline in notes:
-        own = list(_read_texts(_record(data, places[place])[2])) if place in places else []
-        parts += [*outline, *own]
+    for number, (place, outline) in enumerate([*slides, *notes], 1):
+        own = _read_texts(_record(data, places[place])[2]) if place in places else ()
+        parts += [f"Slide {number}"] if number <= len(slides) else []
+        parts += [*outline, *own, ""]
     return [_make(file, archive, "\n".join(parts), lost)]
 
 
@@ -282,11 +273,11 @@ def _read_texts(data: bytes, depth: int = 0) -> Iterator[str]:
 
 # Properties of a message, as [MS-OXPROPS] numbers them.
 _HEADS = {"Subject": 0x0037, "Message-ID": 0x1035, "In-Reply-To": 0x1042}
-_CLASS, _TRANSPORT, _BODY, _PAGE, _PACKED_RTF = 0x001A, 0x007D, 0x1000, 0x1013, 0x1009
-_SENDER, _SENT = (0x0C1A, 0x0042, 0x5D01, 0x5D02, 0x0C1F, 0x0065), (0x0039, 0x0E06)
-_RECIPIENT, _RECIPIENT_KIND = (0x3001, 0x39FE, 0x3003), 0x0C15
-_ATTACHED, _FILE_NAME, _MEDIA_TYPE = 0x3701, (0x3707, 0x3704, 0x3001), 0x370E
-_CODE_PAGES = (0x3FFD, 0x3FDE)
+_CLASS, _TRANSPORT, _CODE_PAGES = 0x001A, 0x007D, (0x3FFD, 0x3FDE)  # of the whole message
+_BODY, _PAGE, _PACKED_RTF, _SENT = 0x1000, 0x1013, 0x1009, (0x0039, 0x0E06)  # text and time
+_SENDER = (0x0C1A, 0x0042, 0x5D01, 0x5D02, 0x0C1F, 0x0065)  # names, then addresses
+_RECIPIENT, _RECIPIENT_KIND = (0x3001, 0x39FE, 0x3003), 0x0C15  # likewise; 1 is To, 2 is Cc
+_ATTACHED, _FILE_NAME, _MEDIA_TYPE = 0x3701, (0x3707, 0x3704, 0x3001), 0x370E  # of an attachment
 _ITEMS = {"IPM.Contact": "VCF", "IPM.Appointment": "ICS", "IPM.Task": "ICS"}
 
 
@@ -331,15 +322,13 @@ class _Storage:
 
     def _list_bodies(self) -> Iterator[Message]:
         plain, shown = self.read_text(_BODY), self.read_text(_PAGE)
-        raw, packed = (self.read_stream(key, "0102") for key in (_PAGE, _PACKED_RTF))
-        if packed and not (plain or shown or raw):
-            with contextlib.suppress(RefusedFormat):
-                entry = parse_rtf(File("body.rtf", unpack_rtf(packed)))[0]
-                plain = "".join(piece.text for piece in entry.pieces)
+        raw = self.read_stream(_PAGE, "0102")
         yield _part("text/plain; charset=utf-8", plain.encode())
         if shown or raw:
             charset = "utf-8" if shown else self._encoding
             yield _part(f"text/html; charset={charset}", shown.encode() or raw)
+        elif not plain and self.read_stream(_PACKED_RTF, "0102"):
+            yield _part("application/x-lzfu", b"")  # counted: Outlook keeps the text beside it
 
     def _list_attached(self, depth: int) -> Iterator[Message]:
         for attached in self._list_inside("__attach_version1.0_#"):

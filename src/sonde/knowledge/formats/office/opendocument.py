@@ -83,10 +83,10 @@ class _Reader:
             for style in root.iter(f"{T}list-style"):
                 levels = self._lists.setdefault(style.get(f"{_STYLE}name", ""), {})
                 for level in style:
-                    depth = level.get(f"{T}level", "1")
+                    depth = _read_number(level, f"{T}level")
                     numbers = level.tag.endswith("-number") and level.get(f"{_STYLE}num-format")
                     suffix = level.get(f"{_STYLE}num-suffix", "") or "."
-                    levels[int(depth) if depth.isdigit() else 1] = suffix if numbers else ""
+                    levels[depth] = suffix if numbers else ""
 
     def read_margins(self, kind: str) -> Iterator[str]:
         """Headers or footers, each once."""
@@ -142,9 +142,8 @@ class _Reader:
     def _paragraph(self, node: Any, mark: str = "") -> Iterator[str]:
         behind: list[str] = []
         text = self._inline(node, behind)
-        level = node.get(f"{T}outline-level", "1")
         if node.tag == f"{T}h" and text.strip():
-            mark = "#" * (int(level) if level.isdigit() else 1) + " " + mark
+            mark = "#" * _read_number(node, f"{T}outline-level") + " " + mark
         yield mark + text
         yield from behind
 
@@ -154,8 +153,7 @@ class _Reader:
         for each in node:
             name = each.tag
             if name == f"{T}s":
-                count = each.get(f"{T}c", "1")
-                parts.append(" " * min(int(count) if count.isdigit() else 1, MAX_REPEATED))
+                parts.append(" " * min(_read_number(each, f"{T}c"), MAX_REPEATED))
             elif name == f"{T}tab":
                 parts.append("\t")
             elif name == f"{T}line-break":
@@ -187,8 +185,7 @@ class _Reader:
         suffix = self._lists.get(style, {}).get(depth, "")
         number = 0
         for item in node:
-            start = item.get(f"{T}start-value", "")
-            number = int(start) if start.isdigit() else number + 1
+            number = _read_number(item, f"{T}start-value", number + 1)
             mark = (f"{number}{suffix} " if suffix else "- ") if item.tag == f"{T}list-item" else ""
             for each in item:
                 if each.tag == f"{T}list":
@@ -217,17 +214,18 @@ class _Reader:
             cells: list[str] = []
             for cell in row:
                 lines = [line for line in self.blocks(cell) if line.strip()]
-                repeated = cell.get(f"{_TABLE}number-columns-repeated", "1")
-                times = int(repeated) if repeated.isdigit() else 1
+                times = _read_number(cell, f"{_TABLE}number-columns-repeated")
                 cells += [" ".join(lines)] * (times if lines and times <= MAX_REPEATED else 1)
-            times = row.get(f"{_TABLE}number-rows-repeated", "1")
-            line = write_row(cells)
-            if line:
-                yield from [line] * (
-                    int(times) if times.isdigit() and int(times) <= MAX_REPEATED else 1
-                )
+            times = _read_number(row, f"{_TABLE}number-rows-repeated")
+            if line := write_row(cells):
+                yield from [line] * (times if times <= MAX_REPEATED else 1)
         for shapes in node.findall(f"{_TABLE}shapes"):  # what lies on a sheet
             yield from self.blocks(shapes)
+
+
+def _read_number(node: Any, name: str, default: int = 1) -> int:
+    written = node.get(name, "")
+    return int(written) if written.isdigit() else default
 
 
 def _find_rows(node: Any) -> Iterator[Any]:

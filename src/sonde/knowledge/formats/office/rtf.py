@@ -39,12 +39,6 @@ _CHARSETS = {0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gb1
 _HEADING = re.compile(r"(?i)heading (\d)\b")
 _MAX_LEVEL = 9  # of outlines; body text is the level after it
 MAX_GROUPS = 1_000  # open at a time; deeper ones are no honest file
-_START = (
-    rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript "
-    rb"\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\colortbl\red0\green0\blue0"
-    b"\r\n" rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
-)  # fmt: skip
-"""What packed RTF may refer to before its first byte ([MS-OXRTFCP])."""
 
 
 @dataclass(slots=True)
@@ -294,26 +288,3 @@ class _Reader:
             group.hidden = True
         if starred and group.end == "*":
             group.end = ""
-
-
-def unpack_rtf(data: bytes) -> bytes:
-    """The RTF of a mail by Outlook, packed by references to what came before."""
-    if data[8:12] != b"LZFu":
-        return data[16:]
-    made, at = bytearray(_START), 16
-    while at < len(data):
-        flags, at = data[at], at + 1
-        for bit in range(8):
-            if flags >> bit & 1:
-                place = int.from_bytes(data[at : at + 2], "big")
-                # places count from the start of a window of 4,096 bytes
-                begin = len(made) - ((len(made) - (place >> 4)) % 4096 or 4096)
-                if len(data) < at + 2 or begin == len(made) - 4096:
-                    return bytes(made[len(_START) :])
-                for each in range(begin, begin + (place & 0xF) + 2):
-                    made.append(made[each])
-                at += 2
-            else:
-                made += data[at : at + 1]
-                at += 1
-    return bytes(made[len(_START) :])

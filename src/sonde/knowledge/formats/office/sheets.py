@@ -265,9 +265,9 @@ def _is_encrypted(data: bytes) -> bool:
 
     with contextlib.suppress(OSError, ValueError, struct.error):
         archive = olefile.OleFileIO(io.BytesIO(data))
-        name = next(filter(archive.exists, ("Workbook", "Book")), "")
+        name = next(filter(archive.exists, ("EncryptedPackage", "Workbook", "Book")), "")
         first = islice(_list_records(archive.openstream(name).read()), 5) if name else ()
-        return archive.exists("EncryptedPackage") or any(kind == _PASSWORD for kind, _, _ in first)
+        return name == "EncryptedPackage" or any(kind == _PASSWORD for kind, _, _ in first)
     return False
 
 

@@ -105,11 +105,9 @@ class _Reader:
             level = int(found[1]) if found else int(name.lower() == "title")
             numbers = style.find(f"{W}pPr/{W}numPr/{W}numId")
             depth = style.find(f"{W}pPr/{W}numPr/{W}ilvl")
-            self._styles[style.get(f"{W}styleId", "")] = (
-                level,
-                numbers.get(f"{W}val", "") if numbers is not None else "",
-                depth.get(f"{W}val", "0") if depth is not None else "0",
-            )
+            listed = numbers.get(f"{W}val", "") if numbers is not None else ""
+            below = depth.get(f"{W}val", "0") if depth is not None else "0"
+            self._styles[style.get(f"{W}styleId", "")] = level, listed, below
 
     def _read_numbering(self) -> None:
         root = self._read_beside("numbering.xml")
