@@ -78,7 +78,7 @@ FORWARDED = dict(
     [fixed(24, k0039=SENT), text(0x0037, "Old plan"), text(0x1000, "The petrel stays at home.")]
 )
 MESSAGE: Tree = dict([
-    fixed(32, k0039=SENT, k3FFD=1251),
+    fixed(32, k0039=2**63, k0E06=SENT, k3FFD=1251),
     text(0x001A, "IPM.Note"), text(0x0037, "Plan"), text(0x1035, "<1@example.org>"),
     text(0x0C1A, "Anna"), text(0x0C1F, "/O=FLEET/CN=ANNA"), text(0x5D01, "anna@example.org"),
     text(0x1000, "The walrus sails."),

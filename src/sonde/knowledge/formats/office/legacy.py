@@ -307,7 +307,7 @@ class _Storage:
                   for each in self._list_inside("__recip_version1.0_#")]  # fmt: skip
         for kind, name in ((1, "To"), (2, "Cc")):
             said[name] = ", ".join(person for is_kind, person in people if is_kind == kind)
-        if sent := next((fixed[key] for key in _SENT if fixed.get(key)), 0):
+        if sent := next((fixed[key] for key in _SENT if 0 < fixed.get(key, 0) < 1 << 61), 0):
             when = datetime(1601, 1, 1, tzinfo=UTC) + timedelta(microseconds=sent // 10)
             said["Date"] = format_datetime(when)
         for name, value in said.items():
@@ -328,7 +328,7 @@ class _Storage:
             charset = "utf-8" if shown else self._encoding
             yield _part(f"text/html; charset={charset}", shown.encode() or raw)
         elif not plain and self.read_stream(_PACKED_RTF, "0102"):
-            yield _part("application/x-lzfu", b"")  # counted: Outlook keeps the text beside it
+            yield _part("application/x-lzfu", b"")  # to be counted as left out
 
     def _list_attached(self, depth: int) -> Iterator[Message]:
         for attached in self._list_inside("__attach_version1.0_#"):
