@@ -24,7 +24,13 @@ from sonde.projects.lines import LineScan, find_changed_hits, find_files_holding
 from sonde.projects.literal import EXACT, OWN_HITS, LiteralHits, LiteralSearch, read_origin
 from sonde.projects.project import Project, Workspace
 from sonde.projects.searches.history import rank_commits
-from sonde.projects.searches.selection import begin_selection, lower_hit, take_best
+from sonde.projects.searches.selection import (
+    Choice,
+    begin_selection,
+    describe_choice,
+    lower_hit,
+    take_best,
+)
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import AS_WATCHED, refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
@@ -184,16 +190,19 @@ def rank_everywhere(
             if selection:
                 selection.look(project, replace(request, held=held))
             asked[project] = replace(request, held=held)
-    losses = selection.choose() if selection else {}
-    chosen = [project for project in asked if not losses or project.key in losses]
+    choices = selection.choose() if selection else {}
+    chosen = [project for project in asked if not choices or project.key in choices]
+    whole = Choice(0.0)
     is_literal = request.is_open and (not request.query or read_literally(request.query))
     for project in asked if is_literal else chosen:
+        choice = choices.get(project.key, whole)
+        own = replace(asked[project], held=choice.files) if choice.files else asked[project]
         with _noting_failure(project, failures):
             found, covered[project], left_out = _rank_fresh(
-                workspace, project, asked[project], question, vectors, work, covered[project],
+                workspace, project, own, question, vectors, work, covered[project],
                 ranks=project in chosen,
             )  # fmt: skip
-            hits += [lower_hit(hit, losses.get(project.key, 0.0)) for hit in found.hits]
+            hits += [lower_hit(hit, choice.loss) for hit in found.hits]
             is_final |= found.is_final and bool(found.hits)
             notes[:0] = [found.note] if found.note else []
             if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
@@ -209,15 +218,18 @@ def rank_everywhere(
     if is_final:  # in another project, its words may have been searched
         hits = [hit for hit in hits if hit.score_type == EXACT]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
+    # what a query names or spells was looked up in all of them
+    is_exact = bool(hits) and hits[0].score_type == EXACT
     if not hits and not notes:
         notes.append(_explain_nothing(projects, request, question))
-    elif not notes and request.is_open and hits[0].score_type != EXACT:
+    elif not notes and request.is_open and not is_exact:
         notes.append(describe_language(workspace.deep, question.text))
         if not notes[0] and not (selection and selection.holds_every_term()):
             stores = [project.stores()[kind] for project in projects for kind in request.kinds]
             notes[0] = explain_missing_words(stores, question)
+    scope = "" if is_exact else describe_choice(chosen, len(asked))
     note = "; ".join(filter(None, [*damage, *notes[:1]]))
-    return Ranking(take_best(hits, request), freshness, note)
+    return Ranking(take_best(hits, request), freshness, " ".join(filter(None, (note, scope))))
 
 
 @contextmanager

@@ -309,7 +309,7 @@ def clock_ms() -> int:
     return int(time.time() * 1000)
 
 
-_LEAST_TAIL, _MOST_TAIL = 2_000, 0.1
+_LEAST_TAIL, _MOST_TAIL = 2_000, 0.3
 """Rows beyond an index, in number and as a share, that are not worth writing it again."""
 _KEPT_VERSIONS = timedelta(days=1)  # a reader that is on an older version has long finished
 INDEXES: Mapping[str, Mapping[str, str]] = {
