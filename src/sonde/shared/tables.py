@@ -46,6 +46,7 @@ _OPTIONS = {
     "client_retry_timeout": "20",  # in seconds; longer means that it is down
 }
 """How patient the client of an object store is."""
+_LONGEST_READ = timedelta(minutes=15)  # Lance 13 can lose a wake-up and then waits for ever
 _REFUSALS = re.compile(
     r"\b40[13]\b|forbidden|access ?denied|unauthori[sz]ed|signature|invalidaccesskey|credential",
     re.IGNORECASE,
@@ -219,7 +220,7 @@ class SharedTables:
             query = table.search()
             if where:
                 query = query.where(where)
-            yield from query.select(list(columns)).limit(None).to_batches()
+            yield from query.select(list(columns)).limit(None).to_batches(timeout=_LONGEST_READ)
 
     def read_rows(self, name: str, columns: Sequence[str], where: str = "") -> Iterator[Any]:
         """Rows one by one, as mappings."""
