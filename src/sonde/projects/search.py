@@ -23,14 +23,8 @@ from sonde.projects.freshness import find_stale_files, is_searchable
 from sonde.projects.lines import LineScan, find_changed_hits, find_files_holding, present_hit
 from sonde.projects.literal import EXACT, OWN_HITS, LiteralHits, LiteralSearch, read_origin
 from sonde.projects.project import Project, Workspace
+from sonde.projects.searches import selection
 from sonde.projects.searches.history import rank_commits
-from sonde.projects.searches.selection import (
-    Choice,
-    begin_selection,
-    describe_choice,
-    lower_hit,
-    take_best,
-)
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import AS_WATCHED, refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
@@ -179,7 +173,7 @@ def rank_everywhere(
         return _rank_unindexed(workspace, projects[0], request, question, work)
     may_load = workspace.stays and len(projects) == 1
     vectors = QueryVectors(question, workspace.static, workspace.deep, may_load=may_load)
-    selection = begin_selection(projects, request, question, vectors)
+    choosing = selection.begin(projects, request, question, vectors)
     asked: dict[Project, Request] = {}
     covered: dict[Project, str] = {}
     for project in projects:
@@ -187,22 +181,21 @@ def rank_everywhere(
         with _noting_failure(project, failures), repairing_corruption(workspace, project):
             covered[project] = refresh(workspace, project, work, follow=request.project != ALL)
             held = find_files_holding(project, request.conditions, work)
-            if selection:
-                selection.look(project, replace(request, held=held))
+            if choosing:
+                choosing.look(project, replace(request, held=held))
             asked[project] = replace(request, held=held)
-    choices = selection.choose() if selection else {}
+    choices = choosing.choose() if choosing else {}
     chosen = [project for project in asked if not choices or project.key in choices]
-    whole = Choice(0.0)
     is_literal = request.is_open and (not request.query or read_literally(request.query))
     for project in asked if is_literal else chosen:
-        choice = choices.get(project.key, whole)
+        choice = choices.get(project.key, selection.WHOLE)
         own = replace(asked[project], held=choice.files) if choice.files else asked[project]
         with _noting_failure(project, failures):
             found, covered[project], left_out = _rank_fresh(
                 workspace, project, own, question, vectors, work, covered[project],
                 ranks=project in chosen,
             )  # fmt: skip
-            hits += [lower_hit(hit, choice.loss) for hit in found.hits]
+            hits += [selection.lower_hit(hit, choice.loss) for hit in found.hits]
             is_final |= found.is_final and bool(found.hits)
             notes[:0] = [found.note] if found.note else []
             if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
@@ -224,12 +217,14 @@ def rank_everywhere(
         notes.append(_explain_nothing(projects, request, question))
     elif not notes and request.is_open and not is_exact:
         notes.append(describe_language(workspace.deep, question.text))
-        if not notes[0] and not (selection and selection.holds_every_term()):
+        if not notes[0] and not (choosing and choosing.holds_every_term()):
             stores = [project.stores()[kind] for project in projects for kind in request.kinds]
             notes[0] = explain_missing_words(stores, question)
-    scope = "" if is_exact else describe_choice(chosen, len(asked))
+    scope = "" if is_exact else selection.describe_choice(chosen, len(asked))
     note = "; ".join(filter(None, [*damage, *notes[:1]]))
-    return Ranking(take_best(hits, request), freshness, " ".join(filter(None, (note, scope))))
+    return Ranking(
+        selection.take_best(hits, request), freshness, " ".join(filter(None, (note, scope)))
+    )
 
 
 @contextmanager

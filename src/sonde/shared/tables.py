@@ -20,7 +20,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from operator import methodcaller
 from pathlib import Path
@@ -242,14 +242,6 @@ class SharedTables:
     def read_column(self, name: str, key: str, where: str = "") -> set[str]:
         """The different values of a column."""
         return {v for batch in self.read(name, [key], where) for v in batch[key].to_pylist()}
-
-    def list_known(self, name: str, key: str, values: Collection[str]) -> set[str]:
-        """Which of these keys have a row."""
-        wanted = set(values)
-        if len(wanted) > _AMONG:  # reading one short column is faster than many conditions
-            return wanted & self.read_column(name, key)
-        conditions = split_among(key, wanted)
-        return {found for where in conditions for found in self.read_column(name, key, where)}
 
     def touch(self, name: str, key: str, values: Iterable[str], now_ms: int) -> None:
         """Mark rows as needed now, so that they are not cleaned away before they are named."""

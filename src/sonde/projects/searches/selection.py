@@ -47,10 +47,13 @@ class _Evidence:
 class Choice:
     """How a chosen project is ranked."""
 
-    loss: float
+    loss: float = 0.0
     """What its hits lose in log-odds."""
     files: frozenset[str] | None = None
     """The only files to rank; None for all."""
+
+
+WHOLE = Choice()
 
 
 class ProjectSelection:
@@ -117,7 +120,7 @@ class ProjectSelection:
         return all(self._counts[term] for term in self._terms)
 
 
-def begin_selection(
+def begin(
     projects: Sequence[Project], request: Request, question: Question, vectors: QueryVectors
 ) -> ProjectSelection | None:
     """A selection if these are too many to rank. Words or vectors alone rank at once."""
