@@ -21,7 +21,7 @@ from sonde.searching.request import Request
 from sonde.searching.search import QueryVectors
 from sonde.types import Hit
 
-_FEWEST = 4  # projects that are ranked whatever their number; more of them for a longer list
+_FEWEST = 3  # most that are ranked for a short list; a fourth held the answer 1 time in 207
 _HITS_OF_EACH = 5  # of a longer list, for each further project
 _READ_CHUNKS = 3  # best by words, whose text is read
 _REPORT_TERMS = 48  # as many as rank
