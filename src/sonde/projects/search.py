@@ -32,13 +32,13 @@ from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import split_view
 from sonde.searching.hits import explain_missing_words, explain_no_results
-from sonde.searching.modes import MODES, Ranked, fill_up
+from sonde.searching.modes import MODES, fill_up, list_touched
 from sonde.searching.query_language import fits_symbol
 from sonde.searching.readings import read_literally
 from sonde.searching.request import Request, read_asked, recall_request
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import Hit, Kind, Symbol
+from sonde.types import Hit, Kind
 
 _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
@@ -173,7 +173,7 @@ def rank_everywhere(
         return _rank_unindexed(workspace, projects[0], request, question, work)
     may_load = workspace.stays and len(projects) == 1
     vectors = QueryVectors(question, workspace.static, workspace.deep, may_load=may_load)
-    choosing = selection.begin(projects, request, question, vectors)
+    choosing = selection.begin_selection(projects, request, question, vectors)
     asked: dict[Project, Request] = {}
     covered: dict[Project, str] = {}
     for project in projects:
@@ -378,21 +378,12 @@ def rank_project(
                     language=state.language if state else "",
                     symbol=found.chunk.symbol,
                     definition=found.definition,
-                    symbols=_list_touched(symbols, found),
+                    symbols=list_touched(symbols, found),
                     why=found.why,
                     state=state if steady else None,
                 )
             )
     return hits
-
-
-def _list_touched(symbols: Mapping[str, Sequence[Symbol]], found: Ranked) -> tuple[Symbol, ...]:
-    """Those that lie around a hit or begin in it; none if the hit is one itself."""
-    if found.definition is not None:
-        return ()
-    start, end = found.chunk.span.start_line, found.chunk.span.end_line
-    known = symbols.get(found.chunk.path, ())
-    return tuple(one for one in known if one.start_line <= end and start <= one.end_line)
 
 
 @contextmanager

@@ -44,7 +44,7 @@ class _Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ProjectChoice:
     """How a chosen project is ranked."""
 
     loss: float = 0.0
@@ -53,7 +53,7 @@ class Choice:
     """The only files to rank; None for all."""
 
 
-WHOLE = Choice()
+WHOLE = ProjectChoice()
 
 
 class ProjectSelection:
@@ -92,7 +92,7 @@ class ProjectSelection:
                 found = self._found.setdefault(project.key, [])
                 found.append(_Evidence(nearest, named, texts))
 
-    def choose(self) -> Mapping[str, Choice]:
+    def choose(self) -> Mapping[str, ProjectChoice]:
         """The projects worth ranking; empty if nothing was found.
 
         If the query is a name, the files that define it in further projects are ranked, too.
@@ -108,11 +108,11 @@ class ProjectSelection:
         order = sorted(rates, key=lambda key: (-rates[key], key))
         losses = {key: _SLOPE * (best - rates[key]) for key in order}
         near = [key for key in order[: self._most] if rates[key] >= best - _MARGIN]
-        chosen = {key: Choice(losses[key]) for key in near}
+        chosen = {key: ProjectChoice(losses[key]) for key in near}
         for key in order[: self._most_named]:
             files = frozenset(path for one in self._found[key] for path in one.named)
             if files:
-                chosen.setdefault(key, Choice(min(losses[key], _SLOPE * _MARGIN), files))
+                chosen.setdefault(key, ProjectChoice(min(losses[key], _SLOPE * _MARGIN), files))
         return chosen
 
     def holds_every_term(self) -> bool:
@@ -120,7 +120,7 @@ class ProjectSelection:
         return all(self._counts[term] for term in self._terms)
 
 
-def begin(
+def begin_selection(
     projects: Sequence[Project], request: Request, question: Question, vectors: QueryVectors
 ) -> ProjectSelection | None:
     """A selection if these are too many to rank. Words or vectors alone rank at once."""
