@@ -1,12 +1,13 @@
 """A shared index as it grows: push repositories into it, and ask it at some sizes.
 
-    python -m benchmarks.shared grow INDEX CHUNKS REPOSITORY... [--at-once N]
+    python -m benchmarks.shared grow INDEX CHUNKS REPOSITORY... [--at-once N] [--s3]
     python -m benchmarks.shared ask INDEX REPOSITORY WORK [--s3] [--rows] [--parts push,tables]
 
 INDEX is a folder. An S3 server on loopback has its files as objects, so what was pushed to the one
-can be read as the other; it counts requests and bytes. `grow` pushes checkouts through it, without
-deep vectors, until INDEX has so many chunks; what was pushed already is left alone. Lance never
-writes a file twice, so `cp -al INDEX COPY` between two runs keeps a size.
+can be read as the other; it counts requests and bytes. `grow` pushes checkouts into the folder or
+with --s3 through the object store, without deep vectors, until INDEX has so many chunks; what was
+pushed already is left alone. Lance never writes a file twice, so `cp -al INDEX COPY` between two
+runs keeps a size.
 
 `ask` measures, in the folder or with --s3 on the object store: a push of ten changed files of
 REPOSITORY; filling a folder from its snapshot (with --rows also from its rows) and lookups in the
@@ -111,15 +112,18 @@ class Counts:
 
 
 @contextmanager
-def serving(index: Path) -> Iterator[Counts]:
-    """An S3 server of the folder above the index, which the environment names from now on."""
+def serving(index: Path, *, s3: bool) -> Iterator[tuple[str, Counts]]:
+    """The address of the index: its folder, or an S3 server that the environment then names."""
     index.mkdir(parents=True, exist_ok=True)
+    if not s3:
+        yield str(index / "index"), Counts()
+        return
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(index, theirs))
     process.start()
     os.environ |= ours.recv()
     try:
-        yield Counts(ours)
+        yield f"s3://{BUCKET}/index", Counts(ours)
     finally:
         ours.send("")
         process.join()
@@ -159,12 +163,11 @@ def push(home: Path, root: Path, url: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def grow(index: Path, most: int, roots: list[Path], at_once: int) -> None:
+def grow(index: Path, most: int, roots: list[Path], at_once: int, *, s3: bool) -> None:
     """Push until there are so many chunks; several at once, as CI systems do."""
     began, cpu = time.perf_counter(), measure_cpu()
-    with serving(index) as counts:
-        url = f"s3://{BUCKET}/index"
-        store = index / "index"
+    store = index / "index"
+    with serving(index, s3=s3) as (url, counts):
         known = set[str]()
         if store.exists():
             known = {one.repository for one in SharedIndex(str(store)).list_branches()}
@@ -356,31 +359,25 @@ def main() -> None:
     growing, asking = verbs.add_parser("grow"), verbs.add_parser("ask")
     for each in (growing, asking):
         each.add_argument("index", type=Path)
+        each.add_argument("--s3", action="store_true")
     growing.add_argument("chunks", type=int)
     growing.add_argument("repositories", type=Path, nargs="+")
     growing.add_argument("--at-once", type=int, default=1)
     asking.add_argument("repository", type=Path)
     asking.add_argument("work", type=Path)
-    asking.add_argument("--s3", action="store_true")
     asking.add_argument("--rows", action="store_true")
     asking.add_argument("--parts", default="push,tables,server")
     given = parser.parse_args()
     if given.verb == "grow":
-        grow(given.index, given.chunks, given.repositories, given.at_once)
+        grow(given.index, given.chunks, given.repositories, given.at_once, s3=given.s3)
         return
     shutil.rmtree(given.work, ignore_errors=True)
     given.work.mkdir(parents=True)
     chunks = count_chunks(given.index / "index")
     print(f"{chunks:,} chunks, {'S3' if given.s3 else 'folder'}", flush=True)
-    parts, rows = given.parts.split(","), given.rows
-    if given.s3:
-        with serving(given.index) as counts:
-            ask_index(
-                given.work, f"s3://{BUCKET}/index", given.repository, counts, parts, rows=rows
-            )
-    else:
-        place = str(given.index / "index")
-        ask_index(given.work, place, given.repository, Counts(), parts, rows=rows)
+    with serving(given.index, s3=given.s3) as (url, counts):
+        parts = given.parts.split(",")
+        ask_index(given.work, url, given.repository, counts, parts, rows=given.rows)
     print(f"  load {os.getloadavg()[0]:.1f}", flush=True)
 
 

@@ -98,7 +98,7 @@ def test_a_lance_store_is_indexed_here_and_a_note_says_so(
     ci.push(tmp_path / "shared")
     app, project = laptop.open(shared_index=str(tmp_path / "shared"), store="lance")
     report = update_project(app.workspace, project, Work())
-    assert "only the store 'sqlite' can start from a shared index" in report.note
+    assert "only the store 'sqlite' can start from it" in report.note
     assert len(project.stores()["code"].files()) == 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sonde.app import App
 from sonde.runtime.work import Work
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
+from sonde.tools.pages import hybrid_search
 
 TOPICS = {
     "billing": ("send_invoice", "Send the invoice to the customer by mail."),
@@ -60,6 +62,29 @@ def test_what_a_query_names_is_found_in_every_project(many: App) -> None:
         (name, "settings.py") for name in TOPICS
     }
     assert {name for name, _ in ask(many, '"Settings that every project"', top_k=50)} == {*TOPICS}
+
+
+def test_a_name_is_found_in_every_project_that_defines_it(many: App) -> None:
+    assert {name for name, _ in ask(many, "read_settings")} == {*TOPICS}
+    found: list[Any] = []
+    page = hybrid_search(many, "read_settings", project="all", page_size=3, work=Work())
+    while cursor := page["pagination"]["next_cursor"]:
+        found += page["results"]["matches"]
+        page = hybrid_search(many, cursor=cursor, work=Work())
+    found += page["results"]["matches"]
+    files = [row["file"] for row in found if "def read_settings" in row["match"]["content"]]
+    assert {Path(file["project"]).name for file in files} == {*TOPICS}
+
+
+def test_the_answer_says_which_projects_were_ranked(many: App) -> None:
+    def read_note(query: str, project: str = "all") -> str:
+        found = search_code(many, query, project=project, work=Work())
+        return str(found["metadata"].get("note", ""))
+
+    note = read_note("how is the invoice sent to a customer")
+    assert re.fullmatch(r"Ranked [1-3] of 8 projects: .*billing.* search it alone\.", note), note
+    assert "Ranked" not in read_note("read_settings")  # all eight
+    assert "Ranked" not in read_note('"Settings that every project"')  # lines, wherever they are
 
 
 def test_filters_hold_before_projects_are_chosen(many: App) -> None:

@@ -285,8 +285,7 @@ class MirrorsState:
 
 
 class MirrorSource(Protocol):
-    """Projects that are written from a shared index when they are first used; see
-    `shared.mirrors`."""
+    """Projects that are written from a shared index on first use; see `shared.mirrors`."""
 
     def find(self, name: str | None, admits: Callable[[Path], bool], work: Work) -> Path:
         """The root of a repository or `repository@branch`; raises `ProjectNotDetected`."""

@@ -23,8 +23,8 @@ from sonde.projects.freshness import find_stale_files, is_searchable
 from sonde.projects.lines import LineScan, find_changed_hits, find_files_holding, present_hit
 from sonde.projects.literal import EXACT, OWN_HITS, LiteralHits, LiteralSearch, read_origin
 from sonde.projects.project import Project, Workspace
+from sonde.projects.searches import selection
 from sonde.projects.searches.history import rank_commits
-from sonde.projects.searches.selection import begin_selection, lower_hit, take_best
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import AS_WATCHED, refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
@@ -32,13 +32,13 @@ from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import split_view
 from sonde.searching.hits import explain_missing_words, explain_no_results
-from sonde.searching.modes import MODES, Ranked, fill_up
+from sonde.searching.modes import MODES, fill_up, list_touched
 from sonde.searching.query_language import fits_symbol
 from sonde.searching.readings import read_literally
 from sonde.searching.request import Request, read_asked, recall_request
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import Hit, Kind, Symbol
+from sonde.types import Hit, Kind
 
 _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
@@ -173,7 +173,7 @@ def rank_everywhere(
         return _rank_unindexed(workspace, projects[0], request, question, work)
     may_load = workspace.stays and len(projects) == 1
     vectors = QueryVectors(question, workspace.static, workspace.deep, may_load=may_load)
-    selection = begin_selection(projects, request, question, vectors)
+    choosing = selection.begin_selection(projects, request, question, vectors)
     asked: dict[Project, Request] = {}
     covered: dict[Project, str] = {}
     for project in projects:
@@ -181,19 +181,21 @@ def rank_everywhere(
         with _noting_failure(project, failures), repairing_corruption(workspace, project):
             covered[project] = refresh(workspace, project, work, follow=request.project != ALL)
             held = find_files_holding(project, request.conditions, work)
-            if selection:
-                selection.look(project, replace(request, held=held))
+            if choosing:
+                choosing.look(project, replace(request, held=held))
             asked[project] = replace(request, held=held)
-    losses = selection.choose() if selection else {}
-    chosen = [project for project in asked if not losses or project.key in losses]
+    choices = choosing.choose() if choosing else {}
+    chosen = [project for project in asked if not choices or project.key in choices]
     is_literal = request.is_open and (not request.query or read_literally(request.query))
     for project in asked if is_literal else chosen:
+        choice = choices.get(project.key, selection.WHOLE)
+        own = replace(asked[project], held=choice.files) if choice.files else asked[project]
         with _noting_failure(project, failures):
             found, covered[project], left_out = _rank_fresh(
-                workspace, project, asked[project], question, vectors, work, covered[project],
+                workspace, project, own, question, vectors, work, covered[project],
                 ranks=project in chosen,
             )  # fmt: skip
-            hits += [lower_hit(hit, losses.get(project.key, 0.0)) for hit in found.hits]
+            hits += [selection.lower_hit(hit, choice.loss) for hit in found.hits]
             is_final |= found.is_final and bool(found.hits)
             notes[:0] = [found.note] if found.note else []
             if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
@@ -209,15 +211,20 @@ def rank_everywhere(
     if is_final:  # in another project, its words may have been searched
         hits = [hit for hit in hits if hit.score_type == EXACT]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
+    # what a query names or spells was looked up in all of them
+    is_exact = bool(hits) and hits[0].score_type == EXACT
     if not hits and not notes:
         notes.append(_explain_nothing(projects, request, question))
-    elif not notes and request.is_open and hits[0].score_type != EXACT:
+    elif not notes and request.is_open and not is_exact:
         notes.append(describe_language(workspace.deep, question.text))
-        if not notes[0] and not (selection and selection.holds_every_term()):
+        if not notes[0] and not (choosing and choosing.holds_every_term()):
             stores = [project.stores()[kind] for project in projects for kind in request.kinds]
             notes[0] = explain_missing_words(stores, question)
+    scope = "" if is_exact else selection.describe_choice(chosen, len(asked))
     note = "; ".join(filter(None, [*damage, *notes[:1]]))
-    return Ranking(take_best(hits, request), freshness, note)
+    return Ranking(
+        selection.take_best(hits, request), freshness, " ".join(filter(None, (note, scope)))
+    )
 
 
 @contextmanager
@@ -371,21 +378,12 @@ def rank_project(
                     language=state.language if state else "",
                     symbol=found.chunk.symbol,
                     definition=found.definition,
-                    symbols=_list_touched(symbols, found),
+                    symbols=list_touched(symbols, found),
                     why=found.why,
                     state=state if steady else None,
                 )
             )
     return hits
-
-
-def _list_touched(symbols: Mapping[str, Sequence[Symbol]], found: Ranked) -> tuple[Symbol, ...]:
-    """Those that lie around a hit or begin in it; none if the hit is one itself."""
-    if found.definition is not None:
-        return ()
-    start, end = found.chunk.span.start_line, found.chunk.span.end_line
-    known = symbols.get(found.chunk.path, ())
-    return tuple(one for one in known if one.start_line <= end and start <= one.end_line)
 
 
 @contextmanager

@@ -289,3 +289,12 @@ MODES: Mapping[str, Callable[[Search, Question], list[Ranked]]] = {
     "lexical": rank_lexical,
     "related": rank_related,
 }
+
+
+def list_touched(symbols: Mapping[str, Sequence[Symbol]], found: Ranked) -> tuple[Symbol, ...]:
+    """Those that lie around a hit or begin in it; none if the hit is one itself."""
+    if found.definition is not None:
+        return ()
+    start, end = found.chunk.span.start_line, found.chunk.span.end_line
+    known = symbols.get(found.chunk.path, ())
+    return tuple(one for one in known if one.start_line <= end and start <= one.end_line)

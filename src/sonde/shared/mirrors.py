@@ -68,6 +68,7 @@ class Mirrors:
         self._ready: dict[Path, Mirror] = {}
         self._filled_at: dict[Path, float] = {}
         self._folders: dict[Path, Path] = {}
+        self._whole: dict[Path, int] = {}  # when the record of a usable mirror was written
         self._guard, self._slots = threading.Lock(), threading.Semaphore(_SLOTS)
         self._polled_at, self._problem = float("-inf"), ""
         self._fills = self._evictions = 0
@@ -101,9 +102,8 @@ class Mirrors:
         ready = self._ready
         rows = [(ready.get(root, one), root in ready) for root, one in heads if admits(root)]
         used = sum(one.bytes for root, one in ready.items() if admits(root))
-        waited = self._clock() - self._polled_at
-        counts = (self._fills, self._evictions, self._problem)
-        return MirrorsState(rows, used, self._most_bytes, waited, *counts)
+        facts = (self._clock() - self._polled_at, self._fills, self._evictions, self._problem)
+        return MirrorsState(rows, used, self._most_bytes, *facts)
 
     def _locate(self, name: str | None, admits: Callable[[Path], bool]) -> Path:
         """The root of a branch by its name, or of the default branch by that of its repository.
@@ -169,9 +169,15 @@ class Mirrors:
         """Whether a mirror can be opened."""
         if root not in self._ready:
             return False
-        metadata = load_metadata(self._find_folder(root))
-        # of a damaged one: not full
-        return metadata is not None and metadata.last_full_index is not None
+        folder, stamp = self._find_folder(root), 0
+        with suppress(OSError):
+            stamp = (folder / "metadata.json").stat().st_mtime_ns
+        if self._whole.get(root) != stamp:  # a search of all asks this for every branch
+            metadata = load_metadata(folder)
+            if metadata is None or metadata.last_full_index is None:  # damaged
+                return False
+            self._whole[root] = stamp
+        return True
 
     def _find_folder(self, root: Path) -> Path:
         """The index folder of a mirror; looked up for every branch at each search of all."""
@@ -274,6 +280,7 @@ class Mirrors:
     def _remove(self, root: Path) -> None:
         folder = self._find_folder(root)
         self._folders.pop(root, None)
+        self._whole.pop(root, None)
         (folder / _RECORD).unlink(missing_ok=True)
         (folder / "metadata.json").unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)

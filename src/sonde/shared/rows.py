@@ -114,7 +114,8 @@ class RowWriter:
         self, name: str, key: str, wanted: Mapping[str, object]
     ) -> tuple[list[str], set[str], int]:
         """The keys without a row and those with one, which is marked as needed; and the time."""
-        known, now = self.tables.list_known(name, key, wanted.keys()), clock_ms()
+        rows, now = self.tables.read_among(name, [key], key, wanted), clock_ms()
+        known = {row[key] for row in rows}
         self.tables.touch(name, key, known, now)
         return sorted(wanted.keys() - known), known, now
 

@@ -82,9 +82,7 @@ def seed_project(project: Project, work: Work) -> str:
     """
     url = project.settings.shared_index
     if project.settings.store_name != "sqlite":
-        return (
-            f"indexed here, not from {url}: only the store 'sqlite' can start from a shared index"
-        )
+        return f"indexed here, not from {url}: only the store 'sqlite' can start from it"
     try:
         shared, base = _find_for(project)
         filled = shared.fill(base.repository, base.commit, project.folder, work=work)

@@ -20,7 +20,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from operator import methodcaller
 from pathlib import Path
@@ -46,6 +46,7 @@ _OPTIONS = {
     "client_retry_timeout": "20",  # in seconds; longer means that it is down
 }
 """How patient the client of an object store is."""
+_LONGEST_READ = timedelta(minutes=15)  # Lance 13 can lose a wake-up and then waits for ever
 _REFUSALS = re.compile(
     r"\b40[13]\b|forbidden|access ?denied|unauthori[sz]ed|signature|invalidaccesskey|credential",
     re.IGNORECASE,
@@ -219,7 +220,7 @@ class SharedTables:
             query = table.search()
             if where:
                 query = query.where(where)
-            yield from query.select(list(columns)).limit(None).to_batches()
+            yield from query.select(list(columns)).limit(None).to_batches(timeout=_LONGEST_READ)
 
     def read_rows(self, name: str, columns: Sequence[str], where: str = "") -> Iterator[Any]:
         """Rows one by one, as mappings."""
@@ -241,14 +242,6 @@ class SharedTables:
     def read_column(self, name: str, key: str, where: str = "") -> set[str]:
         """The different values of a column."""
         return {v for batch in self.read(name, [key], where) for v in batch[key].to_pylist()}
-
-    def list_known(self, name: str, key: str, values: Collection[str]) -> set[str]:
-        """Which of these keys have a row."""
-        wanted = set(values)
-        if len(wanted) > _AMONG:  # reading one short column is faster than many conditions
-            return wanted & self.read_column(name, key)
-        conditions = split_among(key, wanted)
-        return {found for where in conditions for found in self.read_column(name, key, where)}
 
     def touch(self, name: str, key: str, values: Iterable[str], now_ms: int) -> None:
         """Mark rows as needed now, so that they are not cleaned away before they are named."""
@@ -309,7 +302,7 @@ def clock_ms() -> int:
     return int(time.time() * 1000)
 
 
-_LEAST_TAIL, _MOST_TAIL = 2_000, 0.1
+_LEAST_TAIL, _MOST_TAIL = 2_000, 0.3
 """Rows beyond an index, in number and as a share, that are not worth writing it again."""
 _KEPT_VERSIONS = timedelta(days=1)  # a reader that is on an older version has long finished
 INDEXES: Mapping[str, Mapping[str, str]] = {

@@ -28,14 +28,9 @@ def run_push(session: Session) -> int:
 
     with session.working() as work:
         report = push_project(
-            session.app.workspace,
-            session.opened,
-            url,
-            work,
-            repository=args.repository or "",
-            branch=args.branch or "",
-            complete=not args.first_stage,
-        )
+            session.app.workspace, session.opened, url, work, repository=args.repository or "",
+            branch=args.branch or "", complete=not args.first_stage,
+        )  # fmt: skip
     added, (have, chunks) = report.added, report.deep
     words = [f"{report.repository} {report.branch or '-'} {report.commit[:12]}:"]
     words += [f"{count_of(report.files, 'file')}, {count_of(report.chunks, 'chunk')};", "new:"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sonde.projects.project import Project
@@ -21,7 +21,7 @@ from sonde.searching.request import Request
 from sonde.searching.search import QueryVectors
 from sonde.types import Hit
 
-_FEWEST = 4  # projects that are ranked whatever their number; more of them for a longer list
+_FEWEST = 3  # most that are ranked for a short list; a fourth held the answer 1 time in 207
 _HITS_OF_EACH = 5  # of a longer list, for each further project
 _READ_CHUNKS = 3  # best by words, whose text is read
 _REPORT_TERMS = 48  # as many as rank
@@ -38,8 +38,22 @@ class _Evidence:
     """What one kind of a project's chunks says about it."""
 
     nearest: float
-    is_named: bool
+    named: Collection[str]
+    """Files that bear or define a name of the question."""
     texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectChoice:
+    """How a chosen project is ranked."""
+
+    loss: float = 0.0
+    """What its hits lose in log-odds."""
+    files: frozenset[str] | None = None
+    """The only files to rank; None for all."""
+
+
+WHOLE = ProjectChoice()
 
 
 class ProjectSelection:
@@ -52,6 +66,7 @@ class ProjectSelection:
         self._named = _SYMBOL if question.is_symbol else _NAMED
         self._vectors = vectors
         self._most = max(_FEWEST, request.top_k // _HITS_OF_EACH)
+        self._most_named = request.top_k if question.is_symbol else 0
         self._counts: Counter[str] = Counter()
         self._total = 0
         self._found: dict[str, list[_Evidence]] = {}
@@ -75,20 +90,30 @@ class ProjectSelection:
             if lexical or nearest or named:
                 texts = tuple(chunk.text for chunk in store.chunks([one.id for one in lexical]))
                 found = self._found.setdefault(project.key, [])
-                found.append(_Evidence(nearest, bool(named), texts))
+                found.append(_Evidence(nearest, named, texts))
 
-    def choose(self) -> Mapping[str, float]:
-        """By project worth ranking, what its hits lose in log-odds; empty if nothing was found."""
+    def choose(self) -> Mapping[str, ProjectChoice]:
+        """The projects worth ranking; empty if nothing was found.
+
+        If the query is a name, the files that define it in further projects are ranked, too.
+        """
         coverage = TermCoverage(self._terms, self._counts, self._total)
 
         def rate(one: _Evidence) -> float:
             held = max((coverage.rate(coverage.find(text)) for text in one.texts), default=0.0)
-            return one.nearest + _COVERED * held + self._named * one.is_named
+            return one.nearest + _COVERED * held + self._named * bool(one.named)
 
         rates = {key: max(map(rate, found)) for key, found in self._found.items()}
         best = max(rates.values(), default=0.0)
-        order = sorted(rates, key=lambda key: (-rates[key], key))[: self._most]
-        return {k: _SLOPE * (best - rates[k]) for k in order if rates[k] >= best - _MARGIN}
+        order = sorted(rates, key=lambda key: (-rates[key], key))
+        losses = {key: _SLOPE * (best - rates[key]) for key in order}
+        near = [key for key in order[: self._most] if rates[key] >= best - _MARGIN]
+        chosen = {key: ProjectChoice(losses[key]) for key in near}
+        for key in order[: self._most_named]:
+            files = frozenset(path for one in self._found[key] for path in one.named)
+            if files:
+                chosen.setdefault(key, ProjectChoice(min(losses[key], _SLOPE * _MARGIN), files))
+        return chosen
 
     def holds_every_term(self) -> bool:
         """Whether each word of the question is in some project."""
@@ -101,6 +126,15 @@ def begin_selection(
     """A selection if these are too many to rank. Words or vectors alone rank at once."""
     is_due = request.is_open and len(projects) > _FEWEST
     return ProjectSelection(request, question, vectors) if is_due else None
+
+
+def describe_choice(chosen: Sequence[Project], count: int) -> str:
+    """Which of so many projects were ranked; empty if all."""
+    if len(chosen) == count:
+        return ""
+    names = [project.settings.name or project.root.name for project in chosen[:_FEWEST]]
+    listed = ", ".join(names) + ", …" * (len(chosen) > _FEWEST)
+    return f"Ranked {len(chosen)} of {count} projects: {listed}. Name a project to search it alone."
 
 
 def lower_hit(hit: Hit, loss: float) -> Hit:
