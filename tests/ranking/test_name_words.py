@@ -1,8 +1,11 @@
-"""The words of names that files define: read once per content, within a bound."""
+"""The words of names that files define: compared with a question, read once per content."""
 
 from collections.abc import Collection
 
-from sonde.ranking.name_words import NameWords
+import pytest
+
+from sonde.ranking.name_words import FileNames, NameWords
+from sonde.ranking.question import Matches
 from sonde.types import FileState
 
 
@@ -23,10 +26,8 @@ def state(path: str, content: str) -> FileState:
 
 def test_names_are_read_again_when_the_content_is_another() -> None:
     names, words = Names(), NameWords(100)
-    assert words.read([state("a", "1"), state("b", "1")], names.read) == [
-        {("a", "total")},
-        {("b", "total")},
-    ]
+    a, b = words.read([state("a", "1"), state("b", "1")], names.read)
+    assert (a.rate(Matches(["a"])).best, b.rate(Matches(["a"])).best) == (pytest.approx(2 / 3), 0)
     words.read([state("b", "1"), state("a", "2")], names.read)
     assert names.asked == ["a", "b", "a"]
 
@@ -37,3 +38,11 @@ def test_no_more_names_are_kept_than_the_bound_and_one_question_more() -> None:
         words.read([state(path, "1")], names.read)
     words.read([state("a", "1")], names.read)
     assert names.asked == ["a", "b", "c", "a"]
+
+
+def test_names_are_rated_by_the_words_they_share_with_the_question() -> None:
+    names = [("Cart.addItem", "function"), ("Cart.items", "value"), ("Order", "type")]
+    rates = FileNames(names).rate(Matches(["add", "item", "cart"]))
+    assert rates.each == {0: pytest.approx(0.8), 1: pytest.approx(0.5)}
+    assert rates.best == rates.each[0]
+    assert rates.recall == pytest.approx(2 / 3)  # a member that holds a value does not count

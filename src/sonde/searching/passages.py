@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
+import numpy as np
+
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.passages import (
@@ -19,13 +21,13 @@ from sonde.ranking.passages import (
 )
 from sonde.ranking.question import Question
 from sonde.ranking.weights import PASSAGE_DEEP, choose_passage_weights, choose_share
-from sonde.searching.search import Search, choose_report_terms, compare_chunks, compare_rows
+from sonde.searching.search import Search, choose_report_terms, rate_names
 
-_WEIGHED, _WEIGHED_BY_WORDS = 48, 64
-"""Passages whose own text is looked at: a name is among them as often as among all, and what a
-question describes more often than among 48."""
-_HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
-_OF_EACH_FILE = 2  # that are weighed in any case
+_WEIGHED, _WEIGHED_CLOSELY = 32, 64
+"""Passages whose own text is looked at: a name is among few as often as among many, and a topic is
+found by its file; what a function does is told by its text alone."""
+_HOPEFUL = 24  # chunks whose definitions are weighed whatever their names: the best by all evidence
+_OF_EACH_FILE = 1  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
 _DEEPENED = 8  # passages that the deeper model compares while the caller waits: more gain little
 _DEEP_CHARS = 350  # of a passage that it reads, as of the stored vectors
@@ -82,23 +84,25 @@ def gather_passages(
     search: Search, question: Question, files: Sequence[Candidate], most: int = 0
 ) -> list[Passage]:
     """The passages of the best files with their features, best first, hopeless ones left out."""
-    most = most or (_WEIGHED if question.is_symbol or question.report else _WEIGHED_BY_WORDS)
+    is_close = question.is_action or question.report is not None
+    most = most or (_WEIGHED_CLOSELY if is_close else _WEIGHED)
     files = files[:FILES]
     paths = [file.state.path for file in files]
+    rate_names(search, question, [file for file in files if file.named is None])
     lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, *_ in rows])
     near = _compare_definitions(search, question, lines.values())
-    best = {key: value for (key, _), value in sorted(near.items(), key=itemgetter(1))}
-    hopeful = _choose_hopeful({**scores, "own_deep": best}, lines.values())
     weights = choose_passage_weights(question, is_deep=bool(near))
+    best = {key: value for (key, _), value in sorted(near.items(), key=itemgetter(1))}
+    hopeful = _choose_hopeful({**scores, "own_deep": best}, weights, lines.values())
     share = max(choose_share(question), _LEAST_SHARE)
     kept: list[Passage] = []
     others: list[tuple[float, Passage]] = []
     rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}
     for file in files:
-        path, may_match = file.state.path, question.matches.may_match
+        path = file.state.path
         defined, rows = symbols.get(path, ()), lines.get(path, ())
-        passages = list_passages(file, defined, rows, hopeful, may_match)
+        passages = list_passages(file, defined, rows, hopeful, question)
         measure_names(question, passages)
         for one in passages:
             if near and one.chunks:
@@ -143,9 +147,10 @@ def _compare_definitions(
     vectors = search.store.definition_vectors(deep.model, list(first_line))
     if not vectors:  # made before definitions had any: whole chunks say nothing more
         return {}
-    chunks = compare_chunks(search, deep.model, list(first_line), deep.vector)
+    chunks = search.store.compare(deep.model, list(first_line), deep.vector)
     near = {(key, 0): value for key, value in chunks.items()}
-    for (key, at), value in compare_rows(vectors, deep.vector).items():
+    values = np.stack(list(vectors.values())) @ deep.vector
+    for (key, at), value in zip(vectors, values.tolist(), strict=True):
         near[key, first_line[key] + at] = value
     # below the best: an index without such vectors must not fall behind this one
     most = max(near.values())
@@ -183,25 +188,33 @@ def _score_chunks(
         "chunk_dense": {},
     }
     if probe := search.probe:
-        scores["chunk_dense"] = compare_chunks(search, probe.model, keys, probe.vector)
+        scores["chunk_dense"] = search.store.compare(probe.model, keys, probe.vector)
         if probe.report is not None:
-            scores["told_dense"] = compare_chunks(search, probe.model, keys, probe.report)
+            scores["told_dense"] = search.store.compare(probe.model, keys, probe.report)
     return scores
 
 
 def _choose_hopeful(
-    scores: Mapping[str, Mapping[int, float]], files: Iterable[Sequence[tuple[int, int, int, str]]]
+    scores: Mapping[str, Mapping[int, float]],
+    weights: Mapping[str, float],
+    files: Iterable[Sequence[tuple[int, int, int, str]]],
 ) -> set[int]:
-    """The best chunks of all files by each kind of evidence, and at least one of each file."""
-    hopeful = {
-        key
-        for known in scores.values()
-        for key in sorted(known, key=known.__getitem__, reverse=True)[:_HOPEFUL]
-    }
+    """The best chunks of all files by what is known of them, and at least one of each file."""
+    # for a name, whose passages are weighed by their texts alone, each kind counts the same
+    counted = {name: weights.get(name, 0.0) for name in scores}
+    counted["chunk_dense"] += weights.get("code_dense", 0.0) + weights.get("own_dense_rel", 0.0)
+    if not any(counted.values()):
+        counted = dict.fromkeys(scores, 1.0)
+    totals: dict[int, float] = {}
+    for name, known in scores.items():
+        if weight := counted[name]:
+            for key, value in known.items():
+                totals[key] = totals.get(key, 0.0) + weight * value
+    hopeful = set(sorted(totals, key=totals.__getitem__, reverse=True)[:_HOPEFUL])
     for rows in files:
         keys = [key for key, *_ in rows]
         if keys and hopeful.isdisjoint(keys):
-            hopeful.add(max(keys, key=lambda key: scores["chunk_dense"].get(key, 0.0)))
+            hopeful.add(max(keys, key=lambda key: totals.get(key, 0.0)))
     return hopeful
 
 

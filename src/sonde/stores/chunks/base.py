@@ -134,6 +134,9 @@ class ChunkStore(Protocol):
     def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
         """The stored unit vectors of these chunks under `model`, where they exist."""
 
+    def compare(self, model: str, ids: Sequence[int], vector: Vectors) -> Mapping[int, float]:
+        """How similar the stored vectors of these chunks are to a vector, where they exist."""
+
     def definition_vectors(
         self, model: str, ids: Sequence[int]
     ) -> Mapping[tuple[int, int], Vectors]:

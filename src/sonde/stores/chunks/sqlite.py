@@ -222,7 +222,17 @@ class ChunkIndex:
         return self._read_vectors(find, [])
 
     def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
-        return self._read_vectors(lambda c: self._vectors.read(c, model, ids), {})
+        return dict(zip(*self._read_rows(model, ids), strict=True))
+
+    def compare(self, model: str, ids: Sequence[int], vector: Vectors) -> Mapping[int, float]:
+        known, rows = self._read_rows(model, ids)
+        # row by row: equal rows must have equal scores, whatever stands beside them
+        scores = np.einsum("ij,j->i", rows, vector).tolist() if known else ()
+        return dict(zip(known, scores, strict=True))
+
+    def _read_rows(self, model: str, ids: Sequence[int]) -> tuple[list[int], Vectors]:
+        nothing: tuple[list[int], Vectors] = [], np.empty((0, 0), np.float32)
+        return self._read_vectors(lambda c: self._vectors.read(c, model, ids), nothing)
 
     def definition_vectors(
         self, model: str, ids: Sequence[int]
