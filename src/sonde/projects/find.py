@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from sonde import errors
@@ -91,12 +91,16 @@ def _open(workspace: Workspace, root: Path) -> Project:
 
 
 def _nearest(workspace: Workspace, folder: Path) -> Path | None:
-    marked = None
-    with suppress(errors.ProjectNotDetected):
-        marked = detect_root(folder)
+    @cache
+    def find_marked() -> Path | None:
+        with suppress(errors.ProjectNotDetected):
+            return detect_root(folder)
+        return None
+
     for above in (folder, *folder.parents):
         try:
-            known = above == marked or has_index(workspace.home, above)
+            indexed = has_index(workspace.home, above) and above.exists()
+            known = indexed or above == find_marked()
             if known and workspace.reach.admits(above):
                 return above
         except OSError as error:

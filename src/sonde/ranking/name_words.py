@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from sonde.ranking.features import split_name
+from sonde.ranking.features import list_name_words
 from sonde.ranking.question import STARTS, Matches
 from sonde.types import FileState
 
@@ -26,42 +27,54 @@ class NameRates:
 
 
 class FileNames:
-    """The words of the names that one file defines, by how they begin."""
+    """The names that one file defines; from the second question on, their words by how they begin.
+
+    Most files are candidates once: then names that cannot match are not taken apart.
+    """
 
     def __init__(self, names: Sequence[tuple[str, str]]) -> None:
+        self._names, self._asked = names, 0
         self._words: dict[str, list[tuple[str, int]]] = {}
-        lengths, major = bytearray(), bytearray()
-        for at, (name, kind) in enumerate(names):
-            words = split_name(name.rpartition(".")[2])[1]
-            for word in words:
-                self._words.setdefault(word[:STARTS], []).append((word, at))
-            lengths.append(min(len(words), 255))
-            # members that hold values, and keys, say little about what a file is for
-            major.append(kind in _MAJOR or (kind == "value" and "." not in name))
-        self._lengths, self._major = bytes(lengths), bytes(major)
 
     def __len__(self) -> int:
-        return len(self._lengths)
+        return len(self._names)
 
     def rate(self, matches: Matches) -> NameRates:
         """Compare the names with the question's words."""
         found: dict[int, list[int]] = {}
-        for start in matches.starts & self._words.keys():
-            for word, at in self._words[start]:
-                if bits := matches[word]:
-                    found.setdefault(at, []).append(bits)
+        for word, at in self._list_words(matches):
+            if bits := matches[word]:
+                found.setdefault(at, []).append(bits)
         each: dict[int, float] = {}
         every, best = 0, 0.0
         for at, own in found.items():
+            name, kind = self._names[at]
             said = 0
             for bits in own:
                 said |= bits
-            precision, recall = len(own) / self._lengths[at], said.bit_count() / len(matches.query)
+            precision = len(own) / len(list_name_words(name)[1])
+            recall = said.bit_count() / len(matches.query)
             each[at] = 2 * precision * recall / (precision + recall)
-            if self._major[at]:
+            # members that hold values, and keys, say little about what a file is for
+            if kind in _MAJOR or (kind == "value" and "." not in name):
                 every |= said
                 best = max(best, each[at])
         return NameRates(each, every.bit_count() / len(matches.query) if every else 0.0, best)
+
+    def _list_words(self, matches: Matches) -> Iterable[tuple[str, int]]:
+        """The words that may match, and whose they are."""
+        self._asked += 1
+        if self._asked == 1:
+            found = [pair for pair in enumerate(self._names) if matches.may_match(pair[1][0])]
+            return [(word, at) for at, (name, _) in found for word in list_name_words(name)[1]]
+        if not self._words:
+            words: dict[str, list[tuple[str, int]]] = {}
+            for at, (name, _) in enumerate(self._names):
+                for word in list_name_words(name)[1]:
+                    words.setdefault(word[:STARTS], []).append((word, at))
+            self._words = words
+        starts = matches.starts & self._words.keys()
+        return chain.from_iterable(self._words[start] for start in starts)
 
 
 class NameWords:

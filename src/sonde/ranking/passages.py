@@ -49,7 +49,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
 }
 FILES = 10
 """Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
-_OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
+_OWN_CHARS = 1_500  # of a text whose words are compared: what a passage does is said early
 _NEARLY_ALL = 0.95  # of the weight of the question's words: one common word may be missing
 _BEST_NAMED = 8  # definitions of a file that are weighed for their names alone
 _MOST_MEMBERS = 60  # of a type whose names say what it is about
@@ -323,7 +323,7 @@ def measure_texts(
 ) -> None:
     """The features of words, for passages that have their text."""
     for one in passages:
-        row, lines = one.features, one.text.split("\n")
+        row = one.features
         own = one.text[:_OWN_CHARS]
         one.code, comments = split_comments(own)
         held = asked.find(one.code)
@@ -333,6 +333,7 @@ def measure_texts(
             row["is_off_topic"] = 1.0 - (asked.rate(held) - row["code_lexical"])
         row["says_all"] = float(asked.rate(held) > _NEARLY_ALL)
         first = one.line - one.start_line
+        lines = one.text.split("\n", first + _OPENING_LINES)
         opening = "\n".join(lines[first : first + _OPENING_LINES])
         row["opening_lexical"] = asked.rate(asked.find(opening))
         if reported:

@@ -81,7 +81,7 @@ _DEFINITION = 3.0  # outweighs three kinds of evidence: the chunk that defines t
 _FIRST_PASSAGES = 4  # of a file that may come before the best of a worse one
 _NEAR_BEST = 3.0  # how far below their file's best they may score
 _STEP = 1 - 1e-4  # by which a hit's score is below the one before: the shown digits tell them apart
-_SETTLED_FILES = 24  # best files that the names of their definitions may bring among the shown ones
+_SETTLED_FILES = 16  # best files that the names of their definitions may bring among the shown ones
 _SCALE = 4.0  # model scores are about -10..+10; divided by this they spread well over 0..1
 
 

@@ -108,7 +108,7 @@ class RecentVectors:
 
 
 _RECENT = RecentVectors(2_000)  # 3 MB
-_NAME_WORDS = NameWords(60_000)
+_NAME_WORDS = NameWords(40_000)  # 10 MB
 
 
 class QueryVectors:

@@ -65,6 +65,9 @@ class ChunkStore(Protocol):
     def counts(self) -> StoreCounts:
         """Files, chunks, and bytes on disk."""
 
+    def count_files(self) -> int:
+        """How many files are indexed; cheaper than all counts."""
+
     def files(
         self, paths: Collection[str] | None = None, *, under: str = ""
     ) -> Mapping[str, FileState]:

@@ -77,13 +77,16 @@ class ChunkIndex:
 
     def counts(self) -> StoreCounts:
         with self._database.read() as connection:
-            generation = read_state(connection, "generation")
             chunks = read_state(connection, "chunks")
+        size = self._database.measure_bytes() + measure_folder(self._folder)
+        return StoreCounts(files=self.count_files(), chunks=chunks, bytes=size)
+
+    def count_files(self) -> int:
+        with self._database.read() as connection:
+            generation = read_state(connection, "generation")
             if self._files[0] != generation:  # counting looks at every file
                 self._files = generation, read_number(connection, "SELECT count(*) FROM files")
-            files = self._files[1]
-        size = self._database.measure_bytes() + measure_folder(self._folder)
-        return StoreCounts(files=files, chunks=chunks, bytes=size)
+            return self._files[1]
 
     def files(
         self, paths: Collection[str] | None = None, *, under: str = ""
