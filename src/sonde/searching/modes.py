@@ -81,7 +81,6 @@ _DEFINITION = 3.0  # outweighs three kinds of evidence: the chunk that defines t
 _FIRST_PASSAGES = 4  # of a file that may come before the best of a worse one
 _NEAR_BEST = 3.0  # how far below their file's best they may score
 _STEP = 1 - 1e-4  # by which a hit's score is below the one before: the shown digits tell them apart
-_SETTLED_FILES = 16  # best files that the names of their definitions may bring among the shown ones
 _SCALE = 4.0  # model scores are about -10..+10; divided by this they spread well over 0..1
 
 
@@ -167,8 +166,7 @@ def weigh_files(search: Search, question: Question) -> list[Candidate]:
             best = settle_files(search, question, files if search.of_views else files[:FILES])
             # of the others, only those that can still come among them: they alone show passages
             least = best[-1].score - most
-            rest = files[FILES:] if question.is_symbol else files[FILES:_SETTLED_FILES]
-            settle_files(search, question, [file for file in rest if file.score >= least])
+            settle_files(search, question, [file for file in files[FILES:] if file.score >= least])
     return sorted(files, key=_sort_key)
 
 

@@ -26,12 +26,12 @@ from sonde.searching.search import Search, choose_report_terms, rate_names
 _WEIGHED, _WEIGHED_CLOSELY = 40, 64
 """Passages whose own text is looked at: a name is among few as often as among many, and a topic is
 found by its file; what a function does is told by its text alone."""
-_HOPEFUL = 16  # chunks whose definitions are weighed whatever their names: the best by all evidence
+_HOPEFUL = 24  # chunks whose definitions are weighed whatever their names: the best by all evidence
 _OF_EACH_FILE = 1  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
 _DEEPENED = 8  # passages that the deeper model compares while the caller waits: more gain little
 _DEEP_CHARS = 350  # of a passage that it reads, as of the stored vectors
-_OWN_CHARS = 800  # of a passage's text that is compared: what it does is said early
+_OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
 
 
 def group_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Group]:
