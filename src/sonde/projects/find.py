@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from sonde import errors
@@ -91,16 +91,12 @@ def _open(workspace: Workspace, root: Path) -> Project:
 
 
 def _nearest(workspace: Workspace, folder: Path) -> Path | None:
-    @cache
-    def find_marked() -> Path | None:
-        with suppress(errors.ProjectNotDetected):
-            return detect_root(folder)
-        return None
-
+    marked = None
+    with suppress(errors.ProjectNotDetected):
+        marked = detect_root(folder)
     for above in (folder, *folder.parents):
         try:
-            indexed = has_index(workspace.home, above) and above.exists()
-            known = indexed or above == find_marked()
+            known = above == marked or has_index(workspace.home, above)
             if known and workspace.reach.admits(above):
                 return above
         except OSError as error:

@@ -105,7 +105,7 @@ def is_searchable(project: Project) -> bool:
 
 def is_too_large(project: Project) -> bool:
     """Whether looking at every file takes longer than a search should."""
-    return sum(store.count_files() for store in project.stores().values()) > _MAX_LOOKED_FILES
+    return sum(store.counts().files for store in project.stores().values()) > _MAX_LOOKED_FILES
 
 
 def find_stale_files(project: Project, known: Mapping[str, FileState | None]) -> set[str]:

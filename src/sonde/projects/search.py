@@ -265,7 +265,7 @@ def _explain_nothing(projects: Sequence[Project], request: Request, question: Qu
     pairs = [(project, kind) for project in projects for kind in request.kinds]
     stores = [project.stores()[kind] for project, kind in pairs]
     every = [store for project in projects for store in project.stores().values()]
-    if not any(s.count_files() for s in stores) and any(s.count_files() for s in every):
+    if not any(store.counts().files for store in stores) and any(s.counts().files for s in every):
         if request.kinds == ("docs",):
             return "No documentation is indexed here; search the code instead."
         return "No code is indexed here; search the documentation instead."

@@ -324,23 +324,19 @@ def words_match(one: str, other: str) -> bool:
     return one == other or (len(one) >= 4 and other.startswith(one))
 
 
-STARTS = 3
-"""Letters that two words which match have in common, or all of the shorter."""
-
-
 class Matches(dict[str, int]):
     """Word -> which of the query's words it matches, as bits; worked out once per word."""
 
     def __init__(self, query: Sequence[str]) -> None:
         self.query = tuple(query)
         forms = (form for word in self.query for form in (word, *_FORMS.get(word, ())))
-        self.starts = frozenset(form[:STARTS] for form in forms)
+        self.starts = frozenset(form[:3] for form in forms)
         # not one that ignores letter case: that takes four times as long
         self._start = re.compile("|".join(map(re.escape, sorted(self.starts))) or r"(?!)")
 
     def __missing__(self, word: str) -> int:
         bits = 0
-        if word[:STARTS] in self.starts:
+        if word[:3] in self.starts:
             for at, one in enumerate(self.query):
                 if words_match(one, word) or word in _FORMS.get(one, ()):
                     bits |= 1 << at

@@ -75,7 +75,7 @@ def explain_no_results(
 
     `filters` are the conditions in words, `allowed` how many files pass them.
     """
-    files = sum(store.count_files() for store in stores)
+    files = sum(store.counts().files for store in stores)
     if not files:
         return "Nothing is indexed here yet: the index is being built, or no file is admitted."
     if filters and not allowed:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
-import numpy as np
-
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.passages import (
@@ -21,11 +19,17 @@ from sonde.ranking.passages import (
 )
 from sonde.ranking.question import Question
 from sonde.ranking.weights import PASSAGE_DEEP, choose_passage_weights, choose_share
-from sonde.searching.search import Search, choose_report_terms, rate_names
+from sonde.searching.search import (
+    Search,
+    choose_report_terms,
+    compare_chunks,
+    compare_names,
+    compare_rows,
+)
 
 _WEIGHED, _WEIGHED_CLOSELY = 40, 64
 """Passages whose own text is looked at: a name is among few as often as among many, and a topic is
-found by its file; what a function does is told by its text alone."""
+found by its file; what a function does shows in its text alone."""
 _HOPEFUL = 24  # chunks whose definitions are weighed whatever their names: the best by all evidence
 _OF_EACH_FILE = 1  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
@@ -88,7 +92,7 @@ def gather_passages(
     most = most or (_WEIGHED_CLOSELY if is_close else _WEIGHED)
     files = files[:FILES]
     paths = [file.state.path for file in files]
-    rate_names(search, question, [file for file in files if file.named is None])
+    compare_names(search, question, [file for file in files if file.named is None])
     lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, *_ in rows])
     near = _compare_definitions(search, question, lines.values())
@@ -147,10 +151,9 @@ def _compare_definitions(
     vectors = search.store.definition_vectors(deep.model, list(first_line))
     if not vectors:  # made before definitions had any: whole chunks say nothing more
         return {}
-    chunks = search.store.compare(deep.model, list(first_line), deep.vector)
+    chunks = compare_chunks(search, deep.model, list(first_line), deep.vector)
     near = {(key, 0): value for key, value in chunks.items()}
-    values = np.stack(list(vectors.values())) @ deep.vector
-    for (key, at), value in zip(vectors, values.tolist(), strict=True):
+    for (key, at), value in compare_rows(vectors, deep.vector).items():
         near[key, first_line[key] + at] = value
     # below the best: an index without such vectors must not fall behind this one
     most = max(near.values())
@@ -188,9 +191,9 @@ def _score_chunks(
         "chunk_dense": {},
     }
     if probe := search.probe:
-        scores["chunk_dense"] = search.store.compare(probe.model, keys, probe.vector)
+        scores["chunk_dense"] = compare_chunks(search, probe.model, keys, probe.vector)
         if probe.report is not None:
-            scores["told_dense"] = search.store.compare(probe.model, keys, probe.report)
+            scores["told_dense"] = compare_chunks(search, probe.model, keys, probe.report)
     return scores
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,14 +17,14 @@ from sonde.embedding.base import PASSAGE_MODES, Embedder, Mode, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
-from sonde.ranking.name_words import NameRates, NameWords
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Filter, Kind, Scored
 
+K = TypeVar("K", int, tuple[int, int])
 _POOL, _POOL_OF_TOPICS = 100, 60
-"""Chunks taken from each retriever; on labelled repositories 60 already hold 99 % of the files."""
+"""Chunks taken from each retriever; on labelled repositories 60 already hold 99 % of targets."""
 _NEAREST_CHUNKS = 20
 """Of the features `dense_many` and `deep_many`; the weights are fitted to this number."""
 _NAMED_FILES = 60
@@ -108,7 +109,6 @@ class RecentVectors:
 
 
 _RECENT = RecentVectors(2_000)  # 3 MB
-_NAME_WORDS = NameWords(40_000)  # 10 MB
 
 
 class QueryVectors:
@@ -191,17 +191,21 @@ def read_names(search: Search, question: Question, files: Sequence[Candidate]) -
         for file in files:
             file.features |= features.measure_symbol(question, found.get(file.state.path, ()))
         return
-    for file, rates in zip(files, rate_names(search, question, files), strict=True):
-        file.features |= {"definitions_recall": rates.recall, "definition_f1": rates.best}
+    for file, measured in zip(files, compare_names(search, question, files), strict=True):
+        file.features |= measured
 
 
-def rate_names(search: Search, question: Question, files: Sequence[Candidate]) -> list[NameRates]:
+def compare_names(
+    search: Search, question: Question, files: Sequence[Candidate]
+) -> list[dict[str, float]]:
     """Compare the names that files define with the question, and note what each is worth."""
-    names = _NAME_WORDS.read([file.state for file in files], search.store.names_of)
-    rates = [known.rate(question.matches) for known in names]
-    for file, rated in zip(files, rates, strict=True):
-        file.named = rated.each
-    return rates
+    names = search.store.names_of([file.state.path for file in files])
+    rows = []
+    for file in files:
+        own = names.get(file.state.path, ())
+        file.named, measured = features.rate_names(question.matches, own)
+        rows.append(measured)
+    return rows
 
 
 def gather_files(search: Search, question: Question) -> list[Candidate]:
@@ -309,8 +313,22 @@ def _attach_scores(search: Search, candidates: dict[str, Candidate], found: Retr
         asked.append(("deep", deep.model, deep.vector))
     for kind, model, vector in asked:
         if vector is not None:
-            for id_, score in search.store.compare(model, list(owner), vector).items():
+            for id_, score in compare_chunks(search, model, list(owner), vector).items():
                 owner[id_].scores[kind][id_] = score
+
+
+def compare_chunks(
+    search: Search, model: str, keys: Sequence[int], vector: Vectors
+) -> Mapping[int, float]:
+    """How similar these chunks are to a vector, where they have one of this model."""
+    return compare_rows(search.store.vectors(model, keys), vector)
+
+
+def compare_rows(rows: Mapping[K, Vectors], vector: Vectors) -> Mapping[K, float]:
+    """How similar each row is to a vector."""
+    # row by row: equal rows must have equal scores, whatever stands beside them
+    scores = np.einsum("ij,j->i", np.stack(list(rows.values())), vector) if rows else ()
+    return dict(zip(rows, map(float, scores), strict=True))
 
 
 def _add_named(

@@ -65,9 +65,6 @@ class ChunkStore(Protocol):
     def counts(self) -> StoreCounts:
         """Files, chunks, and bytes on disk."""
 
-    def count_files(self) -> int:
-        """How many files are indexed; cheaper than all counts."""
-
     def files(
         self, paths: Collection[str] | None = None, *, under: str = ""
     ) -> Mapping[str, FileState]:
@@ -136,9 +133,6 @@ class ChunkStore(Protocol):
 
     def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
         """The stored unit vectors of these chunks under `model`, where they exist."""
-
-    def compare(self, model: str, ids: Sequence[int], vector: Vectors) -> Mapping[int, float]:
-        """How similar the stored vectors of these chunks are to a vector, where they exist."""
 
     def definition_vectors(
         self, model: str, ids: Sequence[int]

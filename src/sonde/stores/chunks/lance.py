@@ -138,9 +138,7 @@ class LanceChunkStore(ChunkIndex):
         return {
             digest_of[key]: vector
             for name in names
-            for key, vector in zip(
-                *self._vectors.read(connection, name, list(digest_of)), strict=True
-            )
+            for key, vector in self._vectors.read(connection, name, list(digest_of)).items()
         }
 
     def _delete_rows(self, files: Sequence[tables.StoredFile]) -> None:

@@ -77,16 +77,13 @@ class ChunkIndex:
 
     def counts(self) -> StoreCounts:
         with self._database.read() as connection:
-            chunks = read_state(connection, "chunks")
-        size = self._database.measure_bytes() + measure_folder(self._folder)
-        return StoreCounts(files=self.count_files(), chunks=chunks, bytes=size)
-
-    def count_files(self) -> int:
-        with self._database.read() as connection:
             generation = read_state(connection, "generation")
+            chunks = read_state(connection, "chunks")
             if self._files[0] != generation:  # counting looks at every file
                 self._files = generation, read_number(connection, "SELECT count(*) FROM files")
-            return self._files[1]
+            files = self._files[1]
+        size = self._database.measure_bytes() + measure_folder(self._folder)
+        return StoreCounts(files=files, chunks=chunks, bytes=size)
 
     def files(
         self, paths: Collection[str] | None = None, *, under: str = ""
@@ -225,17 +222,7 @@ class ChunkIndex:
         return self._read_vectors(find, [])
 
     def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
-        return dict(zip(*self._read_rows(model, ids), strict=True))
-
-    def compare(self, model: str, ids: Sequence[int], vector: Vectors) -> Mapping[int, float]:
-        known, rows = self._read_rows(model, ids)
-        # row by row: equal rows must have equal scores, whatever stands beside them
-        scores = np.einsum("ij,j->i", rows, vector).tolist() if known else ()
-        return dict(zip(known, scores, strict=True))
-
-    def _read_rows(self, model: str, ids: Sequence[int]) -> tuple[list[int], Vectors]:
-        nothing: tuple[list[int], Vectors] = [], np.empty((0, 0), np.float32)
-        return self._read_vectors(lambda c: self._vectors.read(c, model, ids), nothing)
+        return self._read_vectors(lambda c: self._vectors.read(c, model, ids), {})
 
     def definition_vectors(
         self, model: str, ids: Sequence[int]

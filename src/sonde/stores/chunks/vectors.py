@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -115,18 +115,18 @@ class VectorIndex:
 
     def read(
         self, connection: apsw.Connection, model: str, ids: Sequence[int]
-    ) -> tuple[list[int], Vectors]:
-        """Those of these chunks that have a vector, and their vectors."""
+    ) -> Mapping[int, Vectors]:
+        """The vectors of these chunks."""
         known = self._refresh(connection, model)
         if known.model is None:
-            return [], np.empty((0, 0), np.float32)
+            return {}
         found = known.index.choose(np.array(ids, np.int64))
         heard = found.slots != NO_SLOT
         rows = np.zeros((len(found), known.model.rows.dimensions), np.float32)
         rows[heard] = known.model.rows.read(found.slots[heard])
         if not np.isfinite(rows).all():
             raise IndexCorrupt(f"vectors of {model} are no numbers")
-        return found.ids.tolist(), rows
+        return dict(zip(found.ids.tolist(), rows, strict=True))
 
     def read_definitions(
         self, connection: apsw.Connection, model: str, ids: Sequence[int]
