@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
-from sonde.ranking.features import rate_names
+from sonde.ranking.name_words import FileNames
 from sonde.ranking.question import (
     Matches,
     overlap_of,
@@ -97,7 +97,7 @@ def test_words_are_runs_of_letters_digits_and_underscores(text: str) -> None:
 
 def test_names_are_rated_by_the_words_they_share_with_the_question() -> None:
     names = [("Cart.addItem", "function"), ("Cart.items", "value"), ("Order", "type")]
-    rates, features = rate_names(Matches(["add", "item", "cart"]), names)
+    rates, features = FileNames(names).rate(Matches(["add", "item", "cart"]))
     assert rates == {0: pytest.approx(0.8), 1: pytest.approx(0.5)}
     # a member that holds a value says nothing about the file
     assert features == {"definitions_recall": pytest.approx(2 / 3), "definition_f1": rates[0]}

@@ -13,15 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sonde.ranking.candidate import Candidate, Evidence
-from sonde.ranking.question import (
-    Matches,
-    Places,
-    Question,
-    Report,
-    overlap_of,
-    shorten_word,
-    split_path,
-)
+from sonde.ranking.question import Places, Question, Report, overlap_of, shorten_word, split_path
 from sonde.text.languages import language_of
 from sonde.text.words import find_words, fold_name, split_identifier, unique
 from sonde.types import FileState
@@ -86,7 +78,6 @@ _ABOUT_TESTS = frozenset(["test", "mock", "fixture", "assert", "spec"])
 _ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial", "bench"])
 _ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
-_MAJOR = frozenset({"type", "function"})
 _HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
     ("declaration", "section", "key"), 1 / 3
@@ -245,27 +236,6 @@ def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> dict
     """Whether a file defines the name that is asked for; `names` are those of its definitions."""
     kinds = [kind for n, kind in names if fold_name(n.rpartition(".")[2]) in question.names]
     return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
-
-
-def rate_names(
-    matches: Matches, names: Sequence[tuple[str, str]]
-) -> tuple[dict[int, float], dict[str, float]]:
-    """F1 of each name, by its place, that shares a word with the question, and the features of all
-    together; `names` are names and kinds of a file's definitions."""
-    rates: dict[int, float] = {}
-    said, best = set[str](), 0.0
-    for at, (name, kind) in enumerate(names):
-        if matches.may_match(name):
-            words = list_name_words(name)[1]
-            rate = overlap_of(matches, words)[2]
-            if rate:
-                rates[at] = rate
-                # members that hold values, and keys, say little about what a file is for
-                if kind in _MAJOR or (kind == "value" and "." not in name):
-                    said.update(words)
-                    best = max(best, rate)
-    recall = overlap_of(matches, said)[1]
-    return rates, {"definitions_recall": recall, "definition_f1": best}
 
 
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:

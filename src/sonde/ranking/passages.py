@@ -132,10 +132,10 @@ class Passage:
     def is_beside(self, other: Passage) -> bool:
         """Whether both are overloads that stand together, and are short enough to show at once."""
         first, second = sorted((self, other), key=_START_LINE)
-        if second.first_place - first.last_place != 1:
+        if second.first_place - first.last_place != 1 or not (first.chunks and second.chunks):
             return False
-        touch = first.chunks and second.chunks and second.chunks[0] <= first.chunks[-1] + 1
-        return bool(touch) and len(self.text) + len(other.text) <= _WHOLE_CHARS
+        touch = second.chunks[0] <= first.chunks[-1] + 1
+        return touch and len(self.text) + len(other.text) <= _WHOLE_CHARS
 
     def join(self, other: Passage) -> None:
         """Take in an overload beside it; the text has to be read again."""
@@ -191,7 +191,8 @@ def list_passages(
     best = set(nlargest(_BEST_NAMED, named, key=named.__getitem__))
     chosen = {at for at, (place, _) in enumerate(ordered) if place in best}
     if file.bears_name:
-        chosen |= {at for at, one in enumerate(symbols) if is_named(question, one.name)}
+        folded = [list_name_words(one.name)[0] for one in symbols]
+        chosen |= {at for at, name in enumerate(folded) if name in question.names}
     found: list[Passage] = []
     for key, first, last, _ in chunks:
         if key in hopeful:
@@ -230,11 +231,6 @@ def _attach_members(one: Passage, following: Sequence[Symbol]) -> None:
         one.own_lines = max(inside[0].start_line, one.line + 1) - one.start_line
 
 
-def is_named(question: Question, name: str) -> bool:
-    """Whether the question spells a definition's name, in whatever letter case."""
-    return list_name_words(name)[0] in question.names and question.matches.may_match(name)
-
-
 def measure_names(question: Question, passages: Sequence[Passage]) -> None:
     """The features that need no text: of names, kinds and sizes."""
     report = question.report
@@ -259,10 +255,10 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
 
 
 def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
-    words = list_name_words(name)[1]
+    folded, words = list_name_words(name)
     if any(map(question.matches.__getitem__, words)):
         row["name_precision"], _, row["name_f1"] = overlap_of(question.matches, words)
-    if is_named(question, name):
+    if folded in question.names and question.matches.may_match(name):
         scope, _, last = name.rpartition(".")
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)

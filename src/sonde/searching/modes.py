@@ -87,12 +87,8 @@ _SCALE = 4.0  # model scores are about -10..+10; divided by this they spread wel
 def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
     """Best passages first."""
     files = weigh_files(search, question)
-    rank = _rank_chunks if _shows_chunks(search, files) else rank_passages
-    return rank(search, question, files)
-
-
-def _shows_chunks(search: Search, files: Sequence[Candidate]) -> bool:
-    return search.of_views or bool(files and files[0].state.kind == "docs")
+    shows_chunks = search.of_views or (files and files[0].state.kind == "docs")
+    return (_rank_chunks if shows_chunks else rank_passages)(search, question, files)
 
 
 def rank_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:

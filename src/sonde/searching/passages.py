@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
 from operator import itemgetter
 
 from sonde.errors import EmbeddingFailed
@@ -31,7 +33,6 @@ _WEIGHED, _WEIGHED_CLOSELY = 40, 64
 """Passages whose own text is looked at: a name is among few as often as among many, and a topic is
 found by its file; what a function does shows in its text alone."""
 _HOPEFUL = 24  # chunks whose definitions are weighed whatever their names: the best by all evidence
-_OF_EACH_FILE = 1  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
 _DEEPENED = 8  # passages that the deeper model compares while the caller waits: more gain little
 _DEEP_CHARS = 350  # of a passage that it reads, as of the stored vectors
@@ -88,8 +89,7 @@ def gather_passages(
     search: Search, question: Question, files: Sequence[Candidate], most: int = 0
 ) -> list[Passage]:
     """The passages of the best files with their features, best first, hopeless ones left out."""
-    is_close = question.is_action or question.report is not None
-    most = most or (_WEIGHED_CLOSELY if is_close else _WEIGHED)
+    most = most or (_WEIGHED_CLOSELY if question.is_action or question.report else _WEIGHED)
     files = files[:FILES]
     paths = [file.state.path for file in files]
     compare_names(search, question, [file for file in files if file.named is None])
@@ -105,8 +105,9 @@ def gather_passages(
     rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}
     for file in files:
         path = file.state.path
-        defined, rows = symbols.get(path, ()), lines.get(path, ())
-        passages = list_passages(file, defined, rows, hopeful, question)
+        passages = list_passages(
+            file, symbols.get(path, ()), lines.get(path, ()), hopeful, question
+        )
         measure_names(question, passages)
         for one in passages:
             if near and one.chunks:
@@ -120,18 +121,17 @@ def gather_passages(
             # what a passage shares with others is weighed once: there may be thousands
             one.score = rated[one.chunks][1] + weigh_features(one.features, weights)
         passages.sort(key=_sort_key)
-        kept += passages[:_OF_EACH_FILE]
+        kept += passages[:1]
         file_score = file.score
-        others += [(-file_score - share * one.score, one) for one in passages[_OF_EACH_FILE:]]
+        others += [(-file_score - share * one.score, one) for one in passages[1:]]
     others.sort(key=itemgetter(0))
     kept += [one for _, one in others[: max(0, most - len(kept))]]
     for one in kept:
         one.features |= rated[one.chunks][0]
     _read_texts(search, kept)
     asked = _cover(search, question.terms)
-    reported = (
-        _cover(search, choose_report_terms(search, question.report)) if question.report else None
-    )
+    terms = choose_report_terms(search, question.report) if question.report else ()
+    reported = _cover(search, terms) if terms else None
     measure_texts(kept, asked, reported)
     _attach_own_vectors(search, kept, weights)
     for one in kept:
@@ -203,21 +203,18 @@ def _choose_hopeful(
     files: Iterable[Sequence[tuple[int, int, int, str]]],
 ) -> set[int]:
     """The best chunks of all files by what is known of them, and at least one of each file."""
-    # for a name, whose passages are weighed by their texts alone, each kind counts the same
     counted = {name: weights.get(name, 0.0) for name in scores}
     counted["chunk_dense"] += weights.get("code_dense", 0.0) + weights.get("own_dense_rel", 0.0)
-    if not any(counted.values()):
-        counted = dict.fromkeys(scores, 1.0)
-    totals: dict[int, float] = {}
+    # the passages of a name are weighed by their texts alone: each kind counts the same
+    is_even, totals = not any(counted.values()), defaultdict[int, float](float)
     for name, known in scores.items():
-        if weight := counted[name]:
-            for key, value in known.items():
-                totals[key] = totals.get(key, 0.0) + weight * value
-    hopeful = set(sorted(totals, key=totals.__getitem__, reverse=True)[:_HOPEFUL])
+        for key, value in known.items():
+            totals[key] += value if is_even else counted[name] * value
+    hopeful = set(nlargest(_HOPEFUL, totals, key=totals.__getitem__))
     for rows in files:
         keys = [key for key, *_ in rows]
         if keys and hopeful.isdisjoint(keys):
-            hopeful.add(max(keys, key=lambda key: totals.get(key, 0.0)))
+            hopeful.add(max(keys, key=totals.__getitem__))
     return hopeful
 
 

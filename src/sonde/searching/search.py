@@ -17,6 +17,7 @@ from sonde.embedding.base import PASSAGE_MODES, Embedder, Mode, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
+from sonde.ranking.name_words import NameWords
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
@@ -109,6 +110,7 @@ class RecentVectors:
 
 
 _RECENT = RecentVectors(2_000)  # 3 MB
+_NAME_WORDS = NameWords(40_000)  # 10 MB
 
 
 class QueryVectors:
@@ -191,21 +193,15 @@ def read_names(search: Search, question: Question, files: Sequence[Candidate]) -
         for file in files:
             file.features |= features.measure_symbol(question, found.get(file.state.path, ()))
         return
-    for file, measured in zip(files, compare_names(search, question, files), strict=True):
-        file.features |= measured
+    compare_names(search, question, files)
 
 
-def compare_names(
-    search: Search, question: Question, files: Sequence[Candidate]
-) -> list[dict[str, float]]:
-    """Compare the names that files define with the question, and note what each is worth."""
-    names = search.store.names_of([file.state.path for file in files])
-    rows = []
-    for file in files:
-        own = names.get(file.state.path, ())
-        file.named, measured = features.rate_names(question.matches, own)
-        rows.append(measured)
-    return rows
+def compare_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
+    """Compare the names that files define with the question."""
+    names = _NAME_WORDS.read([file.state for file in files], search.store.names_of)
+    for file, own in zip(files, names, strict=True):
+        file.named, measured = own.rate(question.matches)
+        file.features |= {} if question.is_symbol else measured
 
 
 def gather_files(search: Search, question: Question) -> list[Candidate]:

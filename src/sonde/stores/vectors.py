@@ -35,9 +35,8 @@ Find = Callable[[Vectors, Slots, int], tuple[Slots, Vectors]]  # `VectorRows.fin
 
 EXACT = 4_000  # up to this many candidates, every vector is scored
 _RESCORED, _RESCORED_PART, _BITS_RESCORED = 8_000, 8, 768_000
-"""Beyond that, the nearest by sign bits: at most so many, one in eight, and not less than these by
-the number of bits, as few bits tell less (more where the limit needs more). Of the nearest 100 of
-25,000 vectors with 256 bits that misses 0.3 %."""
+"""Beyond that, the nearest by sign bits: one in eight, more where bits are few, at most so many. Of
+the nearest 100 of 25,000 vectors with 256 bits that misses 0.3 %."""
 _RESCORED_PER_RESULT = 4  # sign bits are coarse: the best by score are among the next ones, too
 SCALE_BYTES, _STEPS = 4, 127  # a float32; the largest signed byte
 _SCORED_AT_ONCE = 512  # so few that BLAS does not use threads, which cost more than they save
