@@ -37,6 +37,7 @@ class Candidate:
     """For a header: a source file of the same stem lies in the index."""
     features: dict[str, float] = field(default_factory=dict)
     """What `training/fit_ranking.py` fits on."""
+    named: Mapping[int, float] | None = None  # rates of its definitions' names, by their places
     is_settled: bool = False
     """Whether the features include those of its definitions."""
     parts: dict[str, float] = field(default_factory=dict)

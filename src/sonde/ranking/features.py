@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple
 
 from sonde.ranking.candidate import Candidate, Evidence
@@ -237,17 +236,6 @@ def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> dict
     """Whether a file defines the name that is asked for; `names` are those of its definitions."""
     kinds = [kind for n, kind in names if fold_name(n.rpartition(".")[2]) in question.names]
     return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
-
-
-def measure_definitions(question: Question, named: Collection[Sequence[str]]) -> dict[str, float]:
-    """What a file's definitions say by the words of their names."""
-    matches, words = question.matches, set(chain.from_iterable(named))
-    said = set(filter(matches.__getitem__, words))
-    some = [words for words in named if not said.isdisjoint(words)] if said else []
-    return {
-        "definitions_recall": overlap_of(matches, said)[1],
-        "definition_f1": max([overlap_of(matches, words)[2] for words in some], default=0.0),
-    }
 
 
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:

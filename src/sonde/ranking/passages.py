@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from operator import attrgetter
 
 from sonde.ranking.candidate import Candidate, sort_parts
@@ -46,10 +47,11 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "told_dense": "its best chunk by the meaning of a report's sentences",
     "told_name": "a report spells its name",
 }
-FILES = 15
-"""Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
-_OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
+FILES = 10
+"""Best files whose passages are weighed: fifteen hold no more answers (benchmarks/speed.md)."""
+_OWN_CHARS = 1_500  # of a text whose words are compared: what a passage does is said early
 _NEARLY_ALL = 0.95  # of the weight of the question's words: one common word may be missing
+_BEST_NAMED = 8  # definitions of a file that are weighed for their names alone
 _MOST_MEMBERS = 60  # of a type whose names say what it is about
 _COMMENT = re.compile(
     r'("""(?:[^"]|"(?!""))*"""'
@@ -129,8 +131,11 @@ class Passage:
 
     def is_beside(self, other: Passage) -> bool:
         """Whether both are overloads that stand together, and are short enough to show at once."""
-        apart = self.first_place - other.last_place, other.first_place - self.last_place
-        return max(apart) == 1 and len(self.text) + len(other.text) <= _WHOLE_CHARS
+        first, second = sorted((self, other), key=_START_LINE)
+        if second.first_place - first.last_place != 1 or not (first.chunks and second.chunks):
+            return False
+        touch = second.chunks[0] <= first.chunks[-1] + 1
+        return touch and len(self.text) + len(other.text) <= _WHOLE_CHARS
 
     def join(self, other: Passage) -> None:
         """Take in an overload beside it; the text has to be read again."""
@@ -174,36 +179,37 @@ def list_passages(
     symbols: Iterable[Symbol],
     chunks: Sequence[tuple[int, int, int, str]],
     hopeful: Collection[int],
-    may_match: Callable[[str], bool],
+    question: Question,
 ) -> list[Passage]:
-    """The definitions of a file whose name may match or that lie in a hopeful chunk, and hopeful
-    chunks outside all definitions; `chunks` are as `ChunkStore.chunk_lines` gives them."""
+    """The definitions of a file that the question names best or that lie in a hopeful chunk, and
+    hopeful chunks outside all definitions; `chunks` are as `ChunkStore.chunk_lines` gives them."""
     keys, firsts, lasts, _ = zip(*chunks, strict=True) if chunks else ((), (), (), ())
-    hot = [at for at, key in enumerate(keys) if key in hopeful]
-    outside = set(hot)
-    symbols = sorted(symbols, key=_START_LINE)
+    ordered = sorted(enumerate(symbols), key=lambda pair: pair[1].start_line)
+    symbols = [symbol for _, symbol in ordered]
+    starts, ends = [one.start_line for one in symbols], [one.end_line for one in symbols]
+    named = file.named or {}
+    best = set(nlargest(_BEST_NAMED, named, key=named.__getitem__))
+    chosen = {at for at, (place, _) in enumerate(ordered) if place in best}
+    if file.bears_name:
+        folded = [list_name_words(one.name)[0] for one in symbols]
+        chosen |= {at for at, name in enumerate(folded) if name in question.names}
     found: list[Passage] = []
-    before, high, place = None, 0, 0
-    for at, symbol in enumerate(symbols):
-        start, end = symbol.start_line, symbol.end_line
-        low, reached = bisect_left(lasts, start), high
-        high = bisect_right(firsts, end)
-        place += 1 if _is_overload(symbol, before) and low <= reached else 2
-        before = symbol
-        near = bisect_left(hot, low)
-        is_hot = near < len(hot) and hot[near] < high
-        if is_hot:
-            outside.difference_update(hot[near : bisect_left(hot, high)])
-        if is_hot or may_match(symbol.name):
-            one = Passage(
-                file, symbol, start, end, keys[low:high], first_place=place, last_place=place
-            )
-            if symbol.kind == "type":
-                _attach_members(one, symbols[at + 1 : at + 1 + _MOST_MEMBERS])
-            found.append(one)
-    for at in sorted(outside):
-        key, first, last, _ = chunks[at]
-        found.append(Passage(file, None, first, last, (key,)))
+    for key, first, last, _ in chunks:
+        if key in hopeful:
+            inside = [at for at in range(bisect_right(starts, last)) if ends[at] >= first]
+            chosen.update(inside)
+            if not inside:
+                found.append(Passage(file, None, first, last, (key,)))
+    for at in sorted(chosen):
+        symbol, begin = symbols[at], at
+        while begin and _is_overload(symbols[begin], symbols[begin - 1]):
+            begin -= 1
+        held = keys[bisect_left(lasts, symbol.start_line) : bisect_right(firsts, symbol.end_line)]
+        place = at + begin
+        one = Passage(file, symbol, starts[at], ends[at], held, first_place=place, last_place=place)
+        if symbol.kind == "type":
+            _attach_members(one, symbols[at + 1 : at + 1 + _MOST_MEMBERS])
+        found.append(one)
     return found
 
 
@@ -313,7 +319,7 @@ def measure_texts(
 ) -> None:
     """The features of words, for passages that have their text."""
     for one in passages:
-        row, lines = one.features, one.text.split("\n")
+        row = one.features
         own = one.text[:_OWN_CHARS]
         one.code, comments = split_comments(own)
         held = asked.find(one.code)
@@ -323,6 +329,7 @@ def measure_texts(
             row["is_off_topic"] = 1.0 - (asked.rate(held) - row["code_lexical"])
         row["says_all"] = float(asked.rate(held) > _NEARLY_ALL)
         first = one.line - one.start_line
+        lines = one.text.split("\n", first + _OPENING_LINES)
         opening = "\n".join(lines[first : first + _OPENING_LINES])
         row["opening_lexical"] = asked.rate(asked.find(opening))
         if reported:

@@ -87,12 +87,8 @@ _SCALE = 4.0  # model scores are about -10..+10; divided by this they spread wel
 def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
     """Best passages first."""
     files = weigh_files(search, question)
-    rank = _rank_chunks if _shows_chunks(search, files) else rank_passages
-    return rank(search, question, files)
-
-
-def _shows_chunks(search: Search, files: Sequence[Candidate]) -> bool:
-    return search.of_views or bool(files and files[0].state.kind == "docs")
+    shows_chunks = search.of_views or (files and files[0].state.kind == "docs")
+    return (_rank_chunks if shows_chunks else rank_passages)(search, question, files)
 
 
 def rank_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
@@ -206,7 +202,7 @@ def fill_up(search: Search, question: Question, found: list[Ranked]) -> list[Ran
     """The ranking, filled up to its limit with what words and meaning find beyond it."""
     if not found or len(found) >= search.limit:
         return found
-    store, probe, pool = search.store, search.probe, search.pool
+    store, probe, pool = search.store, search.probe, search.choose_pool(question)
     lexical = store.lexical(question.terms, pool, search.where)
     dense = store.dense(probe.model, probe.vector, pool, search.where) if probe else []
     ranked = (item.id for pair in zip_longest(lexical, dense) for item in pair if item)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
 from operator import itemgetter
 
 from sonde.errors import EmbeddingFailed
@@ -19,13 +21,18 @@ from sonde.ranking.passages import (
 )
 from sonde.ranking.question import Question
 from sonde.ranking.weights import PASSAGE_DEEP, choose_passage_weights, choose_share
-from sonde.searching.search import Search, choose_report_terms, compare_chunks, compare_rows
+from sonde.searching.search import (
+    Search,
+    choose_report_terms,
+    compare_chunks,
+    compare_names,
+    compare_rows,
+)
 
-_WEIGHED, _WEIGHED_BY_WORDS = 48, 64
-"""Passages whose own text is looked at: a name is among them as often as among all, and what a
-question describes more often than among 48."""
-_HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
-_OF_EACH_FILE = 2  # that are weighed in any case
+_WEIGHED, _WEIGHED_CLOSELY = 40, 64
+"""Passages whose own text is looked at: a name is among few as often as among many, and a topic is
+found by its file; what a function does shows in its text alone."""
+_HOPEFUL = 24  # chunks whose definitions are weighed whatever their names: the best by all evidence
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
 _DEEPENED = 8  # passages that the deeper model compares while the caller waits: more gain little
 _DEEP_CHARS = 350  # of a passage that it reads, as of the stored vectors
@@ -82,23 +89,25 @@ def gather_passages(
     search: Search, question: Question, files: Sequence[Candidate], most: int = 0
 ) -> list[Passage]:
     """The passages of the best files with their features, best first, hopeless ones left out."""
-    most = most or (_WEIGHED if question.is_symbol or question.report else _WEIGHED_BY_WORDS)
+    most = most or (_WEIGHED_CLOSELY if question.is_action or question.report else _WEIGHED)
     files = files[:FILES]
     paths = [file.state.path for file in files]
+    compare_names(search, question, [file for file in files if file.named is None])
     lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, *_ in rows])
     near = _compare_definitions(search, question, lines.values())
-    best = {key: value for (key, _), value in sorted(near.items(), key=itemgetter(1))}
-    hopeful = _choose_hopeful({**scores, "own_deep": best}, lines.values())
     weights = choose_passage_weights(question, is_deep=bool(near))
+    best = {key: value for (key, _), value in sorted(near.items(), key=itemgetter(1))}
+    hopeful = _choose_hopeful({**scores, "own_deep": best}, weights, lines.values())
     share = max(choose_share(question), _LEAST_SHARE)
     kept: list[Passage] = []
     others: list[tuple[float, Passage]] = []
     rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}
     for file in files:
-        path, may_match = file.state.path, question.matches.may_match
-        defined, rows = symbols.get(path, ()), lines.get(path, ())
-        passages = list_passages(file, defined, rows, hopeful, may_match)
+        path = file.state.path
+        passages = list_passages(
+            file, symbols.get(path, ()), lines.get(path, ()), hopeful, question
+        )
         measure_names(question, passages)
         for one in passages:
             if near and one.chunks:
@@ -112,18 +121,17 @@ def gather_passages(
             # what a passage shares with others is weighed once: there may be thousands
             one.score = rated[one.chunks][1] + weigh_features(one.features, weights)
         passages.sort(key=_sort_key)
-        kept += passages[:_OF_EACH_FILE]
+        kept += passages[:1]
         file_score = file.score
-        others += [(-file_score - share * one.score, one) for one in passages[_OF_EACH_FILE:]]
+        others += [(-file_score - share * one.score, one) for one in passages[1:]]
     others.sort(key=itemgetter(0))
     kept += [one for _, one in others[: max(0, most - len(kept))]]
     for one in kept:
         one.features |= rated[one.chunks][0]
     _read_texts(search, kept)
     asked = _cover(search, question.terms)
-    reported = (
-        _cover(search, choose_report_terms(search, question.report)) if question.report else None
-    )
+    terms = choose_report_terms(search, question.report) if question.report else ()
+    reported = _cover(search, terms) if terms else None
     measure_texts(kept, asked, reported)
     _attach_own_vectors(search, kept, weights)
     for one in kept:
@@ -190,18 +198,23 @@ def _score_chunks(
 
 
 def _choose_hopeful(
-    scores: Mapping[str, Mapping[int, float]], files: Iterable[Sequence[tuple[int, int, int, str]]]
+    scores: Mapping[str, Mapping[int, float]],
+    weights: Mapping[str, float],
+    files: Iterable[Sequence[tuple[int, int, int, str]]],
 ) -> set[int]:
-    """The best chunks of all files by each kind of evidence, and at least one of each file."""
-    hopeful = {
-        key
-        for known in scores.values()
-        for key in sorted(known, key=known.__getitem__, reverse=True)[:_HOPEFUL]
-    }
+    """The best chunks of all files by what is known of them, and at least one of each file."""
+    counted = {name: weights.get(name, 0.0) for name in scores}
+    counted["chunk_dense"] += weights.get("code_dense", 0.0) + weights.get("own_dense_rel", 0.0)
+    # the passages of a name are weighed by their texts alone: each kind counts the same
+    is_even, totals = not any(counted.values()), defaultdict[int, float](float)
+    for name, known in scores.items():
+        for key, value in known.items():
+            totals[key] += value if is_even else counted[name] * value
+    hopeful = set(nlargest(_HOPEFUL, totals, key=totals.__getitem__))
     for rows in files:
         keys = [key for key, *_ in rows]
         if keys and hopeful.isdisjoint(keys):
-            hopeful.add(max(keys, key=lambda key: scores["chunk_dense"].get(key, 0.0)))
+            hopeful.add(max(keys, key=totals.__getitem__))
     return hopeful
 
 

@@ -24,7 +24,7 @@ from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Filter, Kind, Scored
 
 K = TypeVar("K", int, tuple[int, int])
-_POOL = 100
+_POOL, _POOL_OF_TOPICS = 100, 60
 """Chunks taken from each retriever; on labelled repositories 60 already hold 99 % of targets."""
 _NEAREST_CHUNKS = 20
 """Of the features `dense_many` and `deep_many`; the weights are fitted to this number."""
@@ -80,10 +80,10 @@ class Search:
     of_views: bool = False
     """Whether the store holds views of files, whose lines are not the files' own."""
 
-    @property
-    def pool(self) -> int:
+    def choose_pool(self, question: Question) -> int:
         """How many chunks to take from each retriever."""
-        return max(_POOL, 2 * self.limit)
+        is_topic = not (question.is_symbol or question.is_action or question.report)
+        return max(_POOL_OF_TOPICS if is_topic else _POOL, 2 * self.limit)
 
 
 class RecentVectors:
@@ -110,7 +110,7 @@ class RecentVectors:
 
 
 _RECENT = RecentVectors(2_000)  # 3 MB
-_NAME_WORDS = NameWords(60_000)  # 8 MB
+_NAME_WORDS = NameWords(40_000)  # 10 MB
 
 
 class QueryVectors:
@@ -193,9 +193,15 @@ def read_names(search: Search, question: Question, files: Sequence[Candidate]) -
         for file in files:
             file.features |= features.measure_symbol(question, found.get(file.state.path, ()))
         return
+    compare_names(search, question, files)
+
+
+def compare_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
+    """Compare the names that files define with the question."""
     names = _NAME_WORDS.read([file.state for file in files], search.store.names_of)
-    for file, named in zip(files, names, strict=True):
-        file.features |= features.measure_definitions(question, named)
+    for file, own in zip(files, names, strict=True):
+        file.named, measured = own.rate(question.matches)
+        file.features |= {} if question.is_symbol else measured
 
 
 def gather_files(search: Search, question: Question) -> list[Candidate]:
@@ -244,7 +250,7 @@ Retrieved = dict[Evidence, list[Scored]]
 
 def _retrieve(search: Search, question: Question) -> tuple[Retrieved, list[Chunk]]:
     """The best chunks by words and by meaning; more of them when a few large files hold all."""
-    store, probe, pool = search.store, search.probe, search.pool
+    store, probe, pool = search.store, search.probe, search.choose_pool(question)
     found: Retrieved = {kind: [] for kind in EVIDENCE}
     if question.report:
         terms = choose_report_terms(search, question.report)
