@@ -131,7 +131,7 @@ def order(asked: Asked, stage: str, even: float) -> Any:
     covered = asked.column("covered")
     words, near = covered**2 / (covered**2 + even), asked.column(stage)
     if stage == "deep":
-        near = near + BESIDE * covered * asked.column("static")
+        near = near + BESIDE * asked.column("static")
     return WORDS * words * asked.column("words") + (1 - words) * near
 
 

@@ -66,7 +66,7 @@ _WEIGHTS: Mapping[str, _Weights] = {
     "deep": _Weights(0.5, (-6.75, 1.65, 2.75, -1.5, 2.6, 1.35)),
 }
 _WORDS = 4.0  # how much the best candidate by words counts: as one four spreads nearer
-_BESIDE = 0.2  # of the static model's nearness, beside the deep one's, where all is covered
+_BESIDE = 0.2  # of the static model's nearness, beside the deep one's
 _MOST_LEAD = 3.0  # a larger lead says no more
 NEAR_ENOUGH = 0.6
 """Spreads above unrelated texts from which a text without any of the words may be an answer. About
@@ -124,5 +124,5 @@ def split_evidence(each: Evidence) -> tuple[float, float, float]:
     even = _WEIGHTS[each.stage].even
     words = each.covered**2 / (each.covered**2 + even) if even else 1.0
     near = 1.0 - words
-    beside = 0.0 if each.deep is None else _BESIDE * each.covered * (each.static or 0.0)
+    beside = 0.0 if each.deep is None else _BESIDE * (each.static or 0.0)
     return _WORDS * words * each.words, near * each.nearness, near * beside
