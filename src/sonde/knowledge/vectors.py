@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -21,6 +22,8 @@ from sonde.types import Progress
 EMBEDDING_BATCH = 1_024  # pieces embedded and stored at once, with a report of progress after each
 DEEP_BATCH = 64  # the deep model takes some seconds for so many: little is lost when it is stopped
 _BEFORE_CHARS = 200  # of the message before, which often says what a reply is about
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_UNTELLING = frozenset("copy doc document draft file img new note notes page scan untitled".split())
 _LEASE_S = 120.0  # for which one server embeds for all; renewed with every batch
 
 log = logging.getLogger(__name__)
@@ -75,7 +78,7 @@ def _write_passages(
 ) -> list[str]:
     """What a model reads of each piece: a message with its speaker and what was said before."""
     if source != "chats":
-        return [f"{found.entry.title}\n{found.piece.text}" for found in bare]
+        return [_write_passage(found.entry.title, found.piece.text) for found in bare]
     texts = []
     here = {(found.entry.id, found.piece.place): found.piece for found in bare}
     for entry, piece in ((found.entry, found.piece) for found in bare):
@@ -86,6 +89,12 @@ def _write_passages(
         context = before[0].text[-_BEFORE_CHARS:] if before else ""
         texts.append(piece.text if piece.field == TITLE else f"{said}\n{context}".strip())
     return texts
+
+
+def _write_passage(title: str, text: str) -> str:
+    """A text below its title, unless that says nothing (`note-012`, `Untitled 3`)."""
+    words = {word.casefold() for word in _LETTERS.findall(title)}
+    return f"{title}\n{text}" if words - _UNTELLING else text
 
 
 def start_deep_vectors(
