@@ -170,11 +170,9 @@ def _fetch_file(
     first = int(lines[1]) - 1 if lines else 0
     options = read_retrieval({"mode": "chunk" if lines else "full"} | dict(retrieval or {}), {})
     if lines and options.mode == "chunk":
-        body = "\n".join(rows[first : int(lines[2])])
-        shown = show_text(body, replace(options, mode="full"), 0)
+        shown = show_text("\n".join(rows[first : int(lines[2])]), replace(options, mode="full"), 0)
     else:
-        anchor = sum(len(row) + 1 for row in rows[:first])
-        shown = show_text(content.text, options, anchor)
+        shown = show_text(content.text, options, sum(len(row) + 1 for row in rows[:first]))
     uri = f"{kind}://{name}" + (f"#{rest}" if rest else "")
     modified = content.mtime_ns // 1_000_000
     return FileExcerpt(uri, kind, path, shown.text, modified, shown.next_offset)

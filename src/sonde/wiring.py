@@ -263,10 +263,9 @@ def _read_cortex_file(root: Path) -> str:
     if not os.path.lexists(root / CORTEX_FILE):
         return ""  # the usual case: a folder that may turn out to be no project is not opened
     data = read_document(root, CORTEX_FILE, _CORTEX_FILE_BYTES)
-    try:
+    with suppress(ValueError):
         return "" if isinstance(data, Skipped) else data.decode("utf-8")
-    except ValueError:
-        return ""
+    return ""
 
 
 def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
@@ -274,10 +273,9 @@ def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
     source = own.sources["chunks_dir"]
     if source != "default" and not source.endswith(CORTEX_FILE):
         return root / team_server.expand_home(own.chunks_dir)
-    try:
+    with suppress(errors.OutsideRoots, errors.SymlinkNotAllowed):
         return resolve_inside(root, own.chunks_dir)
-    except (errors.OutsideRoots, errors.SymlinkNotAllowed):
-        return None
+    return None
 
 
 def _endpoint(own: Settings) -> Embedder | None:

@@ -245,8 +245,7 @@ def _cut(text: str, node: JsonNode, member: JsonMember) -> str:
     elif index and (comma := members[index - 1].comma) is not None:
         cuts.append((comma, comma + 1))
     rest = text[end:].lstrip(" \t")
-    ends_line = rest.startswith(("\n", "\r"))
-    if ends_line or (rest.startswith("}") and not member.after_line_comment):
+    if rest.startswith(("\n", "\r")) or (rest.startswith("}") and not member.after_line_comment):
         cuts.append((member.before, end))
     else:
         cuts.append((member.start, len(text) - len(rest)))

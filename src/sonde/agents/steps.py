@@ -93,8 +93,7 @@ def plan_steps(
         if path is None:
             yield replace(step, reason=f"no {scope} configuration")
             continue
-        plan = partial(plan_entry, agent, path, launch, remove=remove, backups=backups)
-        yield _plan(step, plan)
+        yield _plan(step, partial(plan_entry, agent, path, launch, remove=remove, backups=backups))
     shared = {  # with agents that keep sonde
         machine.find_skill(setup.agent, scope, project)
         for setup in find_setups(machine, project)

@@ -75,8 +75,7 @@ class FolderListing:
     @property
     def stale(self) -> bool:
         """Whether the disk differs from what is shown, or has names that are not."""
-        states = {self.since, *(row.state for row in self.page.rows)}
-        return not states.isdisjoint((CHANGED, GONE))
+        return not {CHANGED, GONE}.isdisjoint((self.since, *(row.state for row in self.page.rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +175,9 @@ def _find_scan_time(tree: TreeStore) -> int | None:
 
 def _look(index: DiskIndex, folder: str, names: Sequence[str]) -> Mapping[str, Facts] | None:
     """The current metadata of these names in a folder; None where it cannot be read."""
-    try:
+    with suppress(OSError):
         return look_at_names(Path(index.root), folder, names)
-    except OSError:
-        return None
+    return None
 
 
 def _compare(

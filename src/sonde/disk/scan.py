@@ -152,7 +152,13 @@ class TreeScan:
                 except (OSError, FileMissing) as error:
                     state = _classify_error(error, linked=linked)
                 descent.leave()
-        self._leave_out(inner, above, state)
+        inner.state = state
+        if stored and self.store.children(node.id, 1):
+            self._batch.emptied.append(node.id)
+        if node.kind == base.FOLDER or state != base.OUTSIDE:
+            self._count_problem(state)
+        self._finished += inner.weight
+        self._finish(inner, above)
         return None
 
     def _judge(self, inner: _Frame, *, counted: bool) -> int:
@@ -164,15 +170,6 @@ class TreeScan:
         if self.follow:
             self._entered.add(inner.identity)
         return base.OK
-
-    def _leave_out(self, frame: _Frame, above: _Frame, state: int) -> None:
-        frame.state = state
-        if frame.stored and self.store.children(frame.node.id, 1):
-            self._batch.emptied.append(frame.node.id)
-        if frame.node.kind == base.FOLDER or state != base.OUTSIDE:
-            self._count_problem(state)
-        self._finished += frame.weight
-        self._finish(frame, above)
 
     def _read_folder(self, descent: Descent, frame: _Frame) -> None:
         """Compare the names in a folder with its stored children."""

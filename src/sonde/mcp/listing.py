@@ -169,11 +169,10 @@ def _describe_route(route: Route, key: str, address: str) -> Json:
 
 
 def _list_names(tool: Tool, spelling: Spelling) -> Iterator[str]:
-    documented = tool.aliases[:1] or (tool.name,)
     if spelling != "documented":
         yield tool.name
     if spelling == "documented" or (spelling == "both" and tool.aliases):
-        yield from documented
+        yield from tool.aliases[:1] or (tool.name,)
 
 
 def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> Json:

@@ -171,10 +171,6 @@ class ResultSet:
             self.digest = hash_parameters({"hits": [hit.text for hit in self.hits]})[:16]
         return self.digest
 
-    def number_next(self, offset: int, end: int) -> None:
-        """The page from `offset` ends before `end`: the next one begins there."""
-        self.pages.setdefault(end, self.pages.get(offset, 1) + 1)
-
 
 class ResultSets:
     """The newest hundred rankings, each kept for five minutes after its last use."""

@@ -68,9 +68,8 @@ def model_mismatch_note(workspace: Workspace, project: Project) -> str:
 
 def schedule_deep_embedding(workspace: Workspace, project: Project) -> None:
     """Make missing deep vectors in the background; in servers only."""
-    if project.settings.name:
-        return
-    if workspace.stays and workspace.deep and not model_mismatch_note(workspace, project):
+    wanted = workspace.stays and workspace.deep and not project.settings.name
+    if wanted and not model_mismatch_note(workspace, project):
         start_deep_embedding(workspace, project)
 
 

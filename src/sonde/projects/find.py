@@ -301,14 +301,11 @@ def require_consent(
     text = question if isinstance(question, str) else question.user_message
     answer = work.ask(text)
     if answer is None:
-        error = errors.ConfirmationRequired(
-            text, question=text, token=issue_consent(workspace, action, subject)
-        )
+        facts = {"token": issue_consent(workspace, action, subject)}
         if isinstance(project, Project) and not reach.trusts(project.root):
             command = f"{_COMMANDS[action]} {shlex.quote(subject)}"
-            error = errors.ConfirmationRequired(
-                text, question=text, next_action=_ASK_A_PERSON, command=command
-            )
+            facts = {"next_action": _ASK_A_PERSON, "command": command}
+        error = errors.ConfirmationRequired(text, question=text, **facts)
         if isinstance(question, str):
             raise error
         question.next_action = f"{error.next_action} {question.next_action}"

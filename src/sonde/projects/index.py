@@ -77,10 +77,13 @@ def confirm_creation(
     if project.is_indexed() or workspace.assume_yes:
         return
     question: str | errors.FileLimitWarning = f"{INDEX_QUESTION}{project.root} for searching?"
-    if not is_detected(project):
+    detected = is_detected(project)
+    if not detected:
         question = f"{project.root} has no marker of a project, such as .git. Index it?"
     count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
-    if count <= project.settings.max_files and _has_standing_consent(workspace, project):
+    is_here = detected and workspace.start.resolve().is_relative_to(project.root)
+    agreed = workspace.auto_index and workspace.reach.user == LOCAL and is_here
+    if count <= project.settings.max_files and agreed:
         return
     if count > project.settings.max_files:
         question = errors.FileLimitWarning(
@@ -95,11 +98,6 @@ def is_detected(project: Project) -> bool:
     with suppress(errors.SondeError):
         return detect_root(project.root) == project.root
     return False
-
-
-def _has_standing_consent(workspace: Workspace, project: Project) -> bool:
-    is_here = workspace.start.resolve().is_relative_to(project.root) and is_detected(project)
-    return workspace.auto_index and workspace.reach.user == LOCAL and is_here
 
 
 def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> None:
@@ -290,10 +288,7 @@ def _describe_following(project: Project) -> tuple[bool, dict[str, object]]:
     if project.following is not None:
         return project.following.is_watched(), project.following.describe()
     with suppress(errors.SondeError):
-        try:
-            with WriterLock(project.folder, "watcher.lock").held(wait_s=0):
-                pass  # nobody holds it
-        except errors.IndexBusy:
+        if WriterLock(project.folder, "watcher.lock").is_taken():
             return True, {"role": "none", **load_leader(project.folder)}
     return False, {"role": "none", "watching": "off"}
 

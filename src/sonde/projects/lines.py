@@ -262,10 +262,9 @@ def measure_utf8(text: str) -> int:
 
 
 def _measure_as(encoding: str, text: str) -> int:
-    try:
+    with suppress(UnicodeEncodeError):
         return len(text.encode(encoding))
-    except UnicodeEncodeError:
-        return -1
+    return -1
 
 
 _CODINGS: tuple[tuple[int, Callable[[str], int]], ...] = (

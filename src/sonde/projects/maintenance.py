@@ -149,8 +149,7 @@ class IdleWork:
         """Start a job that does what is due, unless nothing has happened since it was done."""
         project = self._project
         job = self._workspace.jobs.find(f"refine:{project.key}")
-        refined = (job.id, job.status) if job else None
-        state = (project.last_search, updates, refined)
+        state = (project.last_search, updates, (job.id, job.status) if job else None)
         if self._done_in != [state, state]:
             self._workspace.jobs.submit(
                 f"rest:{project.key}", "rest", lambda work: self._run(work, state, leads=leads)

@@ -223,12 +223,9 @@ class MatchPage:
 
     def _cut(self, hit: Hit, limit: int, *, moved: bool) -> Hit:
         """The hit as its file is now, cut to the limit; once that is done it has not moved."""
-        if self.question is None:
-            return self._cut_line(hit, limit, moved=moved)
-        return present_hit(self.workspace, self.question, hit, limit, moved=moved)
-
-    def _cut_line(self, hit: Hit, limit: int, *, moved: bool) -> Hit:
-        """The equal line nearest to where it was, cut around its first match."""
+        if self.question is not None:
+            return present_hit(self.workspace, self.question, hit, limit, moved=moved)
+        # the equal line nearest to where it was, cut around its first match
         if moved:
             hit = find_line(hit, self._read(hit))
         known = self.expression if len(hit.text) > limit else None

@@ -70,8 +70,7 @@ def update_project(
     that was deleted meanwhile; `hurried` skips what an answer need not wait for.
     """
     project.require_writable()
-    if diff is not None:
-        paths = diff.paths
+    paths = paths if diff is None else diff.paths
     with project.lock.held(work):
         if existing and not project.is_indexed():
             raise errors.IndexNotFound(f"No index at {project.folder}/")
@@ -368,13 +367,9 @@ def is_being_written(workspace: Workspace, project: Project) -> bool:
     job = workspace.jobs.find(f"index:{project.key}")
     if job and job.status == "running":
         return True
-    try:
-        with project.lock.held(wait_s=0):
-            return False
-    except errors.IndexBusy:
-        return True
-    except errors.SondeError:  # a home that cannot be written
-        return False
+    with suppress(errors.SondeError):  # a home that cannot be written
+        return project.lock.is_taken()
+    return False
 
 
 def reindex_stale_files(

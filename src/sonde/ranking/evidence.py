@@ -90,9 +90,8 @@ def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
             stages.setdefault(each.stage, []).append(at)
     for places in stages.values():
         ranked = sorted(((sum(split_evidence(candidates[at])), at) for at in places), reverse=True)
-        (best, at), lead = ranked[0], _MOST_LEAD
-        if len(ranked) > 1:
-            lead = best - ranked[1][0]
+        best, at = ranked[0]
+        lead = best - ranked[1][0] if len(ranked) > 1 else _MOST_LEAD
         level = _measure_level(candidates[at], lead)
         shown = _squash(level) >= _LIKELY_BEST
         for score, at in ranked:

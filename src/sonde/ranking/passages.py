@@ -265,13 +265,10 @@ def _compare_name(question: Question, name: str, path: str, row: dict[str, float
         if scope:
             pair = scope.rpartition(".")[2] + last
             row["is_qualified"] = float(fold_name(pair) in question.names)
-        if question.scopes:
-            held = {
-                fold_name(part) for part in (*scope.split("."), *path.replace(".", "/").split("/"))
-            }
-            row["scope_named"] = sum(part in held for part in question.scopes) / len(
-                question.scopes
-            )
+        if scopes := question.scopes:
+            around = (*scope.split("."), *path.replace(".", "/").split("/"))
+            held = set(map(fold_name, around))
+            row["scope_named"] = sum(part in held for part in scopes) / len(scopes)
 
 
 def weigh_features(features: Mapping[str, float], weights: Mapping[str, float]) -> float:

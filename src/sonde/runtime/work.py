@@ -104,6 +104,14 @@ class WriterLock:
                 self._descriptor = -1
             self._thread.release()
 
+    def is_taken(self) -> bool:
+        """Whether another process, or another thread, holds it."""
+        try:
+            with self.held(wait_s=0):
+                return False
+        except IndexBusy:
+            return True
+
     def is_in_place(self) -> bool:
         """Whether the held lock still excludes others; with its file deleted it does not."""
         return self._descriptor >= 0 and self._is_in_place(self._descriptor)

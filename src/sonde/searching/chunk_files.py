@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from sonde.chunking.tags import fold_tag
-from sonde.embedding.base import Embedder, Vectors
+from sonde.embedding.base import Embedder, Vectors, make_units
 from sonde.errors import EmbeddingFailed, FileMissing, SondeError
 from sonde.policy.changes import FolderWatch, WatchFailed
 from sonde.policy.read import read_document
@@ -137,10 +137,9 @@ class ChunkFiles:
 
     def catch_up(self) -> None:
         """Read the files if they have changed since, unless a program goes on writing them."""
-        if self._look() not in ((), self._stamp, self._tried):
-            stamp = self._wait_until_quiet(time.monotonic() + QUIET_S)
-            if _measure_age(stamp) >= QUIET_S:
-                self.reload()
+        changed = self._look() not in ((), self._stamp, self._tried)
+        if changed and _measure_age(self._wait_until_quiet(time.monotonic() + QUIET_S)) >= QUIET_S:
+            self.reload()
 
     def close(self) -> None:
         """Stop following."""
@@ -272,18 +271,14 @@ class ChunkFiles:
         chunks: Sequence[contexts.ContextChunk],
         wanted: int,
     ) -> Vectors:
-        vectors = np.zeros((len(rows), wanted), np.float32)
-        missing = [at for at, row in enumerate(rows) if row["embedding"] is None]
-        for at, row in enumerate(rows):
-            if row["embedding"] is not None:
-                vectors[at] = row["embedding"]
+        made = {at: row["embedding"] for at, row in enumerate(rows) if row["embedding"] is not None}
+        missing = [at for at in range(len(rows)) if at not in made]
         for start in range(0, len(missing) if self._embedder else 0, _BATCH_CHUNKS):
             part = missing[start : start + _BATCH_CHUNKS]
             texts = [f"{chunks[at].title}\n{chunks[at].text}" for at in part]
-            vectors[part] = self._embedder.embed(texts, "passage")  # type: ignore[union-attr]
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors /= np.where(norms == 0, 1, norms)
-        return vectors
+            embedded = self._embedder.embed(texts, "passage")  # type: ignore[union-attr]
+            made |= zip(part, embedded, strict=True)
+        return make_units(made, len(rows), wanted)
 
 
 def _measure_age(stamp: _Stamp) -> float:

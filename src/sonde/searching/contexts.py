@@ -142,7 +142,7 @@ def _find_words(wanted: Sequence[str], chunks: Sequence[ContextChunk]) -> list[s
     """Which of the words each chunk holds: short ones on their own, others inside names too."""
     short = [word for word in wanted if len(word) <= _SHORT_WORD]
     alone = {word: re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])").search for word in short}
-    texts = [f"{chunk.title}\n{chunk.text}".lower() for chunk in chunks]
+    texts = (f"{chunk.title}\n{chunk.text}".lower() for chunk in chunks)
     return [
         {word for word in wanted if word in text and (word not in alone or alone[word](text))}
         for text in texts

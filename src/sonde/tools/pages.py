@@ -163,7 +163,7 @@ def _answer(
                 "include_snippet=false; a cursor may be used again with these."
             ),
         )
-    page.results.number_next(page.offset, page.offset + answer["results"]["count"])
+    page.results.pages.setdefault(page.offset + answer["results"]["count"], page.number + 1)
     return answer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -108,18 +108,15 @@ def _open_download(parts: Parts, request: Request) -> Response:
         headers["content-range"] = f"bytes {start}-{end - 1}/{file.size}"
     headers["content-length"] = str(end - start)
     mime = mimetypes.guess_type(node.name)[0] or "application/octet-stream"
+    pieces = file.read(start, end)
     try:
-        body = (b"",) if request.method == "HEAD" else _take_parts(file.read(start, end))
+        # The first part is read at once, so that a secret in it is refused; a secret in a later
+        # part cuts the response short, which its length reveals.
+        body = (b"",) if request.method == "HEAD" else chain((next(pieces, b""),), pieces)
     except BaseException:
         file.close()
         raise
     return _Stream(file.close, body, 206 if is_part else 200, headers, media_type=mime)
-
-
-def _take_parts(parts: Iterator[bytes]) -> Iterable[bytes]:
-    """The parts of a download. The first is read at once, so that a secret in it is refused; a
-    secret in a later part cuts the response short, which its length reveals."""
-    return chain((next(parts, b""),), parts)
 
 
 def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int] | None:

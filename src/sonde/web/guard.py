@@ -202,7 +202,8 @@ class Guard:
         address = _address_of(scope)
         if _is_login(scope) and (wait := self._failures.wait_for(address)):
             raise errors.TooManyRequests(f"wrong tokens from {address}", seconds=wait)
-        token = _read_token(headers)
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        token = given.strip() if scheme.lower() == "bearer" else ""
         kept = "" if token else self._access.browsers.find_token(read_cookie(headers, host))
         identity = tokens.identify(token or kept) if token or kept else None
         if identity is not None:
@@ -243,11 +244,6 @@ def _read_config(scope: Scope) -> Mapping[str, Any]:
         problem = "`config` must be a JSON object in base64."
         raise errors.InvalidRequest(f"config: {error}", user_message=problem) from error
     return check_preferences(body)
-
-
-def _read_token(headers: Headers) -> str:
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    return given.strip() if scheme.lower() == "bearer" else ""
 
 
 def name_cookie(host: str) -> str:

@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -59,14 +59,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class Provider:
     """One OpenID Connect provider."""
 
-    def __init__(
-        self,
-        settings: ProviderSettings,
-        secret: str,
-        key: bytes,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._settings, self._secret, self._key, self._clock = settings, secret, key, clock
+    def __init__(self, settings: ProviderSettings, secret: str, key: bytes) -> None:
+        self._settings, self._secret, self._key = settings, secret, key
         self._guard = threading.Lock()
         self._found: tuple[float, Json, PyJWKClient] | None = None
         self._asked_at = float("-inf")  # when it was last asked in vain, or for an unknown key
@@ -92,7 +86,7 @@ class Provider:
             "code_challenge_method": "S256",
         }  # fmt: skip
         address = str(self._discover()[0]["authorization_endpoint"])
-        step = [int(self._clock()) + STEP_S, state, nonce, verifier, way]
+        step = [int(time.time()) + STEP_S, state, nonce, verifier, way]
         joint = "&" if "?" in address else "?"
         return f"{address}{joint}{urlencode(asked)}", seal(step, _STEP, self._key)
 
@@ -102,7 +96,7 @@ class Provider:
             expires, state, nonce, verifier, way = unseal(cookie, _STEP, self._key)
         except BrokenSealError as error:
             raise _refuse("the cookie of the first step is missing") from error
-        if self._clock() >= expires or not secrets.compare_digest(given.get("state", ""), state):
+        if time.time() >= expires or not secrets.compare_digest(given.get("state", ""), state):
             raise _refuse("the step is too old, or another one")
         if "code" not in given:
             raise _refuse(f"the provider said {given.get('error', 'nothing')[:80]}")
@@ -112,7 +106,7 @@ class Provider:
         identity = self.read_token(str(answer.get("id_token", "")), nonce)
         if identity is None:
             raise _refuse("the identity token is not valid, or names no user of this server")
-        now = int(self._clock())
+        now = int(time.time())
         session = [now + SESSION_S, now, identity.user, identity.groups]
         return SESSION_PREFIX + seal(session, _SESSION, self._key), str(way)
 
@@ -123,7 +117,7 @@ class Provider:
             expires, began, user, groups = unseal(text, _SESSION, self._key)
         except BrokenSealError:
             return None
-        return Person(user, tuple(groups), began) if self._clock() < expires else None
+        return Person(user, tuple(groups), began) if time.time() < expires else None
 
     def read_token(self, token: str, nonce: str | None = None) -> Person | None:
         """The person of a provider's token for this client; None if it is not valid."""

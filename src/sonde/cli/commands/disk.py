@@ -90,13 +90,10 @@ def _print_matches(session: Session, index: DiskIndex) -> int:
     with session.working() as work:
         found = find_matches(session.app.disk, index, where, limit, work)
     count, shown = found.totals.entries, len(found.nodes)
-    if session.args.json:
-        session.print_json(show_matches(found, Caller()))
-        return FOUND if count else NOTHING
-    session.print_lines(_draw_node(session, node, found.paths[node.id]) for node in found.nodes)
+    lines = (_draw_node(session, node, found.paths[node.id]) for node in found.nodes)
     more = f"; {count - shown:,} more not shown" if count > shown else ""
-    session.note(f"{count:,} found, {format_bytes(found.totals.size)}{more}")
-    return FOUND if count else NOTHING
+    note = f"{count:,} found, {format_bytes(found.totals.size)}{more}"
+    return session.print_answer(show_matches(found, Caller()), lines, note, found=bool(count))
 
 
 def _print_report(session: Session, index: DiskIndex) -> int:

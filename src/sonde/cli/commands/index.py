@@ -170,8 +170,7 @@ def run_status(session: Session) -> int:
         repaired = sum(checks.get("repaired", {}).values()) or "nothing"
         last = format_moment(checks.get("lastCheck"), now)
         details["integrity"] = {"lastCheck": last, "repaired": repaired}
-    updated = format_moment(answer["lastUpdated"], now)
-    shown = {**answer, "lastUpdated": updated, "details": details}
+    shown = {**answer, "lastUpdated": format_moment(answer["lastUpdated"], now), "details": details}
     note, deep = "", session.app.workspace.deep
     stores = session.opened.stores().values() if deep else ()
     if deep and any(have < total for have, total in (s.coverage(deep.name) for s in stores)):

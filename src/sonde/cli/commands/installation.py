@@ -17,7 +17,7 @@ from sonde.cli.commands.daemon import describe_background
 from sonde.cli.parse import FAILED, FOUND
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, display_width, escape_controls
-from sonde.errors import IndexBusy, IndexNotFound, ProjectNotDetected, SondeError
+from sonde.errors import IndexNotFound, ProjectNotDetected, SondeError
 from sonde.policy.roots import MARKERS
 from sonde.runtime.logs import LOG_FILE
 from sonde.runtime.system import read_watch_limit
@@ -226,12 +226,9 @@ def _check_index(session: Session) -> Iterator[Check]:
     )
     yield Check("index", found)
     yield Check("index log", str(session.opened.folder / "logs" / LOG_FILE))
-    try:
-        with session.opened.lock.held(wait_s=0):
-            writer = "no process is writing the index"
-    except IndexBusy:
-        writer = "another process is writing the index; searches still work"
-    yield Check("writer", writer)
+    busy = "another process is writing the index; searches still work"
+    free = "no process is writing the index"
+    yield Check("writer", busy if session.opened.lock.is_taken() else free)
     yield from _check_watches(session)
     for kind, store in session.opened.stores().items():
         broken = store.verify()

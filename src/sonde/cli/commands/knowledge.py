@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
-from sonde.cli.terminal import escape_controls
+from sonde.cli.terminal import escape_controls, render_facts
 from sonde.errors import Cancelled, InvalidRequest, list_packages
 from sonde.runtime.work import Work
+from sonde.text.formats import count_of, format_bytes
 from sonde.types import Json
 
 if TYPE_CHECKING:
@@ -73,7 +74,6 @@ def _print_import(session: Session, report: ImportReport) -> None:
             session.note(f"{count:,} {words}")
     for kind, count in Counter(report.left_out).most_common():
         from sonde.knowledge.formats import LOSSES
-        from sonde.text.formats import count_of
 
         session.note(f"{count_of(count, kind)} left out of texts: {LOSSES.get(kind, '')}")
     if report.skipped:
@@ -125,7 +125,6 @@ def _get(session: Session) -> int:
     from sonde.knowledge.formats import BY_TESSERACT, LEFT_OUT
     from sonde.knowledge.getting import find_entry
     from sonde.knowledge.identity import name_file
-    from sonde.text.formats import count_of
 
     source, key = _pointer(session)
     if session.args.json:
@@ -228,9 +227,7 @@ def _restore(session: Session) -> int:
 
 
 def _status(session: Session) -> int:
-    from sonde.cli.terminal import render_facts
     from sonde.knowledge.editing import count_knowledge
-    from sonde.text.formats import format_bytes
 
     counts = count_knowledge(session.app.knowledge, work=Work(caller=session.caller))
     shown = {**counts, "bytes": format_bytes(counts["bytes"])}

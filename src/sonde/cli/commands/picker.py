@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from sonde.cli.colors import color_code
@@ -110,11 +109,7 @@ class Picker:
         """Handle keys until an entry is chosen; None if the person leaves."""
         wake, waken = os.pipe()
         os.set_blocking(waken, False)
-
-        def resized(_number: int, _frame: FrameType | None) -> None:
-            os.write(waken, b"r")
-
-        before = signal.signal(signal.SIGWINCH, resized)
+        before = signal.signal(signal.SIGWINCH, lambda *_: os.write(waken, b"r"))
         self._searcher.start(lambda: os.write(waken, b"s"))
         try:
             pending, asked = b"", self._question

@@ -72,16 +72,12 @@ def run_uninstall(session: Session) -> int:
 def _refuse_running(folder: Path) -> None:
     """Raise `IndexBusy` if a running sonde holds a lock of an index."""
     for name in _LOCKS:
-        try:
-            if (folder / name).exists():
-                with WriterLock(folder, name).held(wait_s=0):
-                    pass
-        except IndexBusy as error:
+        if (folder / name).exists() and WriterLock(folder, name).is_taken():
             raise IndexBusy(
                 f"{folder / name} is held",
                 user_message="sonde is running: another process uses an index.",
                 next_action="End `sonde serve` and your agents, then repeat the command.",
-            ) from error
+            )
 
 
 def _confirm(session: Session, count: int) -> None:

@@ -357,8 +357,7 @@ def _follow(place: SearchPlace, link: str, names: Names) -> Iterator[SearchedFil
         return
     real = source.prefix + target.relative_to(source.root).as_posix()
     verdict = place.tree.check(real)
-    found = place.tree.walk(real) if isinstance(verdict, Skipped) else [verdict]
-    for each in found:
+    for each in place.tree.walk(real) if isinstance(verdict, Skipped) else [verdict]:
         if isinstance(each, ListedFile):
             rest = link[len(place.under) + 1 :] if place.under else link
             rest += each.path.removeprefix(real)

@@ -206,8 +206,7 @@ class Printer:
                 for more, part in enumerate(parts[: 1 if form.each else None]):
                     yield line.number + row + more, column, part, [(0, len(part))]
                 continue
-            rows = [row] if form.each else range(len(starts))
-            for each in rows:
+            for each in [row] if form.each else range(len(starts)):
                 stop = starts[each + 1] - 1 if each + 1 < len(starts) else len(text)
                 inside = [(a - starts[each], b - starts[each]) for a, b in spans]
                 yield line.number + each, column, text[starts[each] : stop], inside
