@@ -171,12 +171,15 @@ class Disk:
         workspace: Workspace,
         open_saved: Callable[[], SavedStore],
         open_tree: Callable[[str], TreeStore],
+        *,
+        clock_ms: Callable[[], int] = now_ms,
+        scan_limits: ScanLimits = ScanLimits(),
     ) -> None:
         self.folder = folder
         self.workspace = workspace
         """Its jobs, its signing key, and the projects that search contents."""
-        self.clock_ms: Callable[[], int] = now_ms
-        self.scan_limits = ScanLimits()
+        self.clock_ms = clock_ms
+        self.scan_limits = scan_limits
         self.starting = threading.Lock()
         """Held while looking up or creating an index, so that a folder gets only one."""
         self._open_saved = open_saved

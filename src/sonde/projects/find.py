@@ -233,13 +233,11 @@ def known_roots(workspace: Workspace) -> list[Path]:
         return workspace.mirrors.list_defaults(workspace.reach.admits)[0]
     roots = []
     for metadata in sorted((workspace.home / "indexes").glob("*/metadata.json")):
-        try:
+        with suppress(OSError, ValueError, KeyError, TypeError):
             root = Path((read_json(metadata) or {})["projectPath"])
             is_here = project_folder(workspace.home, root) == metadata.parent
             if is_here and workspace.reach.admits(root) and root.is_dir():
                 roots.append(root)
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
     return roots
 
 

@@ -102,8 +102,7 @@ def delete_index(
 def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> rfc.StatusAnswer:
     """How large, fresh and complete the index is, and what was left out."""
     found = indexed_project(app.workspace, project)
-    answer: rfc.StatusAnswer = index.describe_index(app.workspace, found)  # type: ignore[assignment]
-    return answer
+    return index.describe_index(app.workspace, found)  # type: ignore[return-value]
 
 
 def list_projects(app: App, *, work: Work) -> rfc.ProjectsAnswer:

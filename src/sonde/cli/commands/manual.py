@@ -10,6 +10,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sonde.cli.arguments import Arguments, Command, Option
@@ -234,8 +235,6 @@ def _list_projects(environ: Mapping[str, str]) -> list[str]:
 
     found = []
     for path in find_home(environ)[0].glob("indexes/*/metadata.json"):
-        try:
+        with suppress(OSError, ValueError, KeyError, TypeError):
             found.append(str(json.loads(path.read_bytes())["projectPath"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
     return sorted(found)
