@@ -121,7 +121,8 @@ def ask_all(
         for each in foreign:
             search = KnowledgeSearch(store, read_knowledge_query(each.question), models)
             if rated := [evidence for _, evidence in search.gather("notes")]:
-                found.append(replace(each, candidates=rated, right=np.zeros(len(rated))))
+                wrong = np.zeros(len(rated))
+                found.append(replace(each, project=project, candidates=rated, right=wrong))
         store.close()
     return found
 
@@ -145,10 +146,9 @@ def list_best(asked: Sequence[Asked], stage: str, even: float) -> tuple[Any, Any
     for each in asked:
         scores, near = order(each, stage, even), each.column(stage)
         words, covered = each.column("words"), each.column("covered")[0]
-        best, ranked = int(np.argmax(scores)), np.sort(scores)
-        lead = min(ranked[-1] - ranked[-2], 3.0) if len(ranked) > 1 else 3.0
+        best = int(np.argmax(scores))
         said = words[best] * covered**2
-        rows.append([1.0, near[best], covered, near[best] * covered, said, lead])
+        rows.append([1.0, near[best], covered, near[best] * covered, said])
         right.append(each.right[best])
         weight.append(weigh(each))
     return np.array(rows), np.array(right), np.array(weight)
@@ -187,11 +187,6 @@ def read_apps(path: Path, language: str = "C") -> Iterator[tuple[str, str, str]]
 
 def list_texts(args: argparse.Namespace) -> Iterator[tuple[str, list[Any]]]:
     """The texts of each project, with the questions on them."""
-    asks: dict[str, list[Any]] = {}
-    for line in (Path(__file__).parent / "notes.jsonl").read_text("utf-8").splitlines():
-        pair = json.loads(line)
-        asks.setdefault(pair["note"], []).append(("note", pair["question"]))
-    yield "notes", [("", note, questions) for note, questions in asks.items()]
     if args.apps:
         apps = {text: summary for _, summary, text in read_apps(args.apps)}
         chosen = random.sample(sorted(apps), min(args.texts * 8, len(apps)))
@@ -204,6 +199,11 @@ def list_texts(args: argparse.Namespace) -> Iterator[tuple[str, list[Any]]]:
         if len(sections) >= 20:
             chosen = random.sample(sections, min(args.texts, len(sections)))
             yield folder.name, list(make_questions(chosen))
+    asks: dict[str, list[Any]] = {}
+    for line in (Path(__file__).parent / "notes.jsonl").read_text("utf-8").splitlines():
+        pair = json.loads(line)
+        asks.setdefault(pair["note"], []).append(("note", pair["question"]))
+    yield "notes", [("", note, questions) for note, questions in asks.items()]
 
 
 def name_overlap(question: str, text: str) -> str:

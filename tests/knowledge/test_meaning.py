@@ -13,8 +13,10 @@ from sonde.app import App
 from sonde.embedding.base import load_provider
 from sonde.embedding.nearness import measure_nearness
 from sonde.knowledge.editing import count_knowledge, import_knowledge
-from sonde.knowledge.vectors import refine_knowledge
+from sonde.knowledge.ranking import KnowledgeSearch, read_knowledge_query
+from sonde.knowledge.vectors import KnowledgeModels, embed_missing, refine_knowledge
 from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, weigh_evidence
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 from sonde.tools.knowledge import knowledge_search
 from sonde.wiring import build_app
 
@@ -165,3 +167,21 @@ def test_what_is_weighed_by_several_stages_is_one_scale() -> None:
     scores = weigh_evidence([read, unread, unrelated, Evidence(0.5, 1.0)])
     assert scores[2] == 0.0
     assert all(0 < score < 1 for score in (scores[0], scores[1], scores[3]))
+
+
+@pytest.mark.parametrize(
+    ("title", "counts"), [("note-012", False), ("Untitled 3", False), ("Rail", True)]
+)
+def test_a_title_that_says_nothing_does_not_change_how_near_a_note_is(
+    tmp_path: Path, title: str, *, counts: bool
+) -> None:
+    model = load_provider("everyday")
+    store = SqliteKnowledge(tmp_path)
+    named = [text_entry("notes", each, NOTES["train"], id=each or "none") for each in ("", title)]
+    store.put("notes", named)
+    embed_missing(store, "notes", model)
+    question = read_knowledge_query("when do we travel by rail")
+    found = KnowledgeSearch(store, question, KnowledgeModels(model)).gather("notes")
+    bare, titled = sorted(found, key=lambda pair: pair[0].entry.id != "none")
+    assert (bare[1].static != titled[1].static) == counts
+    store.close()

@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -85,12 +86,10 @@ class Views(ProjectPart):
     def made_from(self) -> object:
         """The state of the index they were made from; None if they have changed since."""
         state, generation = self._made
-        if state is None:
-            return None
-        try:
-            return state if self.store().generation() == generation else None
-        except errors.IndexCorrupt:
-            return None
+        with suppress(errors.IndexCorrupt):
+            if state is not None and self.store().generation() == generation:
+                return state
+        return None
 
     def mark_made(self, state: object) -> None:
         """Note that they are those of this state of the index."""

@@ -55,19 +55,18 @@ class _Weights:
     even: float
     """The square of `covered` at which words and the model count the same. Words count less below:
     a question that is not in words of the text is ranked as the model ranks it."""
-    top: tuple[float, float, float, float, float, float]
+    top: tuple[float, float, float, float, float]
     """How likely the best candidate is an answer: a constant, then per spread of nearness, for
-    `covered`, their product, `words` where all is covered, and the lead before the second."""
+    `covered`, their product, and `words` where all is covered."""
 
 
 _WEIGHTS: Mapping[str, _Weights] = {
-    "words": _Weights(0.0, (-5.0, 0.0, 1.0, 0.0, 3.0, 0.2)),
-    "static": _Weights(0.1, (-4.85, 0.5, 2.6, -0.1, -0.15, 1.0)),
-    "deep": _Weights(0.5, (-6.75, 1.65, 2.75, -1.5, 2.6, 1.35)),
+    "words": _Weights(0.0, (-5.0, 0.0, 1.0, 0.0, 3.5)),
+    "static": _Weights(0.1, (-4.95, 0.85, 1.45, -0.4, 2.2)),
+    "deep": _Weights(0.5, (-7.9, 2.0, 3.6, -1.7, 4.1)),
 }
 _WORDS = 4.0  # how much the best candidate by words counts: as one four spreads nearer
 _BESIDE = 0.2  # of the static model's nearness, beside the deep one's
-_MOST_LEAD = 3.0  # a larger lead says no more
 NEAR_ENOUGH = 0.6
 """Spreads above unrelated texts from which a text without any of the words may be an answer. About
 one unrelated text in four is so near: likelihoods, below, decide which candidates are shown."""
@@ -90,9 +89,8 @@ def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
             stages.setdefault(each.stage, []).append(at)
     for places in stages.values():
         ranked = sorted(((sum(split_evidence(candidates[at])), at) for at in places), reverse=True)
-        best, at = ranked[0]
-        lead = best - ranked[1][0] if len(ranked) > 1 else _MOST_LEAD
-        level = _measure_level(candidates[at], lead)
+        best, first = ranked[0]
+        level = _measure_level(candidates[first])
         shown = _squash(level) >= _LIKELY_BEST
         for score, at in ranked:
             likely = _squash(level + score - best)
@@ -101,16 +99,15 @@ def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
     return scores
 
 
-def weigh_best(candidate: Evidence, lead: float = 0.0) -> float:
-    """How likely the best candidate of a source is an answer; `lead`: before its second."""
-    return _squash(_measure_level(candidate, lead))
+def weigh_best(candidate: Evidence) -> float:
+    """How likely the best candidate of a source is an answer."""
+    return _squash(_measure_level(candidate))
 
 
-def _measure_level(top: Evidence, lead: float) -> float:
-    known = top.covered
-    terms = (1.0, top.nearness, known, top.nearness * known, top.words * known**2)
-    weights = _WEIGHTS[top.stage].top
-    return float(sum(map(mul, weights, (*terms, min(lead, _MOST_LEAD)))))
+def _measure_level(top: Evidence) -> float:
+    near, held = top.nearness, top.covered
+    evidence = (1.0, near, held, near * held, top.words * held**2)
+    return math.fsum(map(mul, _WEIGHTS[top.stage].top, evidence))
 
 
 def _squash(level: float) -> float:
