@@ -186,8 +186,9 @@ def _check_home(home: Path) -> Check:
 
 
 def _check_models(session: Session) -> Iterator[Check]:
-    workspace = session.app.workspace
-    for label, embedder in (("static", workspace.static), ("deep", workspace.deep)):
+    workspace, everyday = session.app.workspace, session.app.knowledge.models.static
+    models = {"static": workspace.static, "everyday": everyday, "deep": workspace.deep}
+    for label, embedder in models.items():
         if embedder is None:
             yield Check(f"{label} model", f"off (embedding = {session.settings.embedding})")
             continue
@@ -197,9 +198,8 @@ def _check_models(session: Session) -> Iterator[Check]:
         except SondeError as error:
             yield Check(f"{label} model", error.developer_message, error.next_action)
             continue
-        took = (time.perf_counter() - began) * 1000
-        found = f"{embedder.name}, {embedder.dimensions} dimensions, loaded in {took:.0f} ms"
-        yield Check(f"{label} model", found)
+        took = f"loaded in {(time.perf_counter() - began) * 1000:.0f} ms"
+        yield Check(f"{label} model", f"{embedder.name}, {embedder.dimensions} dimensions, {took}")
 
 
 def _check_project(session: Session) -> Check:
