@@ -16,7 +16,16 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_a_healthy_installation_is_zero(indexed: Shell) -> None:
     done = indexed.run("doctor")
     assert done.returncode == 0, done.stdout
-    for name in ("sonde", "python", "sqlite", "home", "static model", "everyday model", "project", "index"):
+    for name in (
+        "sonde",
+        "python",
+        "sqlite",
+        "home",
+        "static model",
+        "everyday model",
+        "project",
+        "index",
+    ):
         assert f"✓ {name} " in done.stdout
     assert "found by pyproject.toml" in done.stdout
 
