@@ -27,10 +27,9 @@ class ColoredCode:
 
     def draw(self, at: int, matches: Sequence[TextSpan] = (), width: int | None = None) -> str:
         """One line: tabs widened, controls escaped, at most `width` columns."""
-        text = self.lines[at].removesuffix("\r")
         styled = [*self.spans[at], *((a, b, _MATCH) for a, b in matches)] if self.spans else []
         marked = [(a, b) for a, b, _ in styled] if styled else list(matches)
-        shown, moved = prepare_line(text, marked)
+        shown, moved = prepare_line(self.lines[at].removesuffix("\r"), marked)
         shown = cut_line(shown, width)
         if not self.screen.color or not styled:
             return self.screen.mark(shown, moved)

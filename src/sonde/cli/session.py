@@ -203,9 +203,8 @@ class Session:
     def inside(self, path: str) -> str:
         """A typed path, relative to here or to the project, as a path relative to the project."""
         given, named = self.at(path), self.at(self.opened.root / path)
-        sources = self.opened.tree.sources
         for place in (given, given.parent.resolve() / given.name, named):
-            for source in sources:
+            for source in self.opened.tree.sources:
                 if place.is_relative_to(source.root) and exists_below(source.root, str(place)):
                     below = place.relative_to(source.root).as_posix()
                     return (source.prefix + ("" if below == "." else below)).rstrip("/")
@@ -257,10 +256,9 @@ class Session:
         pager = shlex.split(self.environ.get("PAGER", "less"))
         is_long = rows and count > rows and self.console.is_interactive() and not self.args.quiet
         if is_long and pager and shutil.which(pager[0], path=self.environ.get("PATH")):
-            options = {"LESS": self.environ.get("LESS", "FRX")}
             text = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
             with suppress(OSError, BrokenPipeError):
-                self.console.run(pager, text, options)
+                self.console.run(pager, text, {"LESS": self.environ.get("LESS", "FRX")})
                 return
         self.print_lines(lines[len(lines) - count :])
 

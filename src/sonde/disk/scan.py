@@ -186,9 +186,8 @@ class TreeScan:
             self._compare(descent, frame, names[start:end], known)
             self._pause()
         frame.todo.reverse()
-        share = frame.weight / (len(frame.todo) + 1)
-        self._finished += share
-        frame.weight = share
+        frame.weight /= len(frame.todo) + 1
+        self._finished += frame.weight
 
     def _compare(
         self, descent: Descent, frame: _Frame, names: Sequence[str], known: dict[str, Node]

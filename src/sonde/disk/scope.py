@@ -198,11 +198,9 @@ def find_node(
 
 def find_place(disk: Disk, session: ShellSession, path: str) -> Place:
     """The place that a path means in a session."""
-    text = path
-    if path == "-":
-        if not session.previous:
-            raise NodeMissing("no folder was left before", what="folder", path="-")
-        text = session.previous
+    if path == "-" and not session.previous:
+        raise NodeMissing("no folder was left before", what="folder", path="-")
+    text = session.previous if path == "-" else path
     place = _locate(disk, session, read_path(text, session.cwd, find_home_folder()))
     return replace(place, names=_settle_names(disk, place.index, place.names))
 

@@ -239,8 +239,7 @@ def run_query(disk: Disk, query: SavedQuery, work: Work) -> trees.SetDetail:
     index = find_index(disk, caller, query.index)
     where = parse_filter(query.filter)
     context = _gather_context(disk, index, where, work)
-    last = query.selection
-    made = disk.saved.get(ResourceSet, last, caller.user) if last else None
+    made = disk.saved.get(ResourceSet, query.selection, caller.user) if query.selection else None
     if made is None:
         made = _make_set(disk, caller.user, index.id, query.title[:_MAX_NAME_CHARS])
         disk.saved.put(made)
@@ -290,12 +289,9 @@ def _find_nodes(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> Co
         paths = {_resolve_hit(project, file.path) for file, _ in lines}
     else:
         paths = _search_ranked(disk, index, test, work)
-    tree, root, nodes = disk.tree(index.id), Path(index.root), set()
-    for path in paths:
-        node = tree.find(path.relative_to(root).parts) if path.is_relative_to(root) else None
-        if node:
-            nodes.add(node.id)
-    return nodes
+    tree, root = disk.tree(index.id), Path(index.root)
+    inside = (path.relative_to(root).parts for path in paths if path.is_relative_to(root))
+    return {node.id for names in inside if (node := tree.find(names))}
 
 
 def _search_ranked(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> set[Path]:

@@ -176,13 +176,12 @@ def _list_names(tool: Tool, spelling: Spelling) -> Iterator[str]:
 
 
 def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> Json:
-    repeated = tool.title.lower().split() == tool.name.split("_")
     # Without `additionalProperties`: a client that validates calls itself must let `topK` pass for
     # `top_k`, and let a mistyped name reach us, who can suggest the right one.
     schema = {key: fact for key, fact in tool.input_schema.items() if key != "additionalProperties"}
     entry: Json = {
         "name": name,
-        **({} if repeated else {"title": tool.title}),
+        **({} if tool.title.lower().split() == tool.name.split("_") else {"title": tool.title}),
         "description": f"{tool.description} {tool.hint if enhanced else ''}".rstrip(),
         "inputSchema": schema,
         "outputSchema": OUTPUT_SCHEMA,

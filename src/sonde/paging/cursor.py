@@ -95,9 +95,8 @@ def hash_parameters(parameters: Mapping[str, Any]) -> str:
 
 def encode_cursor(cursor: Cursor, key: bytes) -> str:
     """The cursor as the text given to a client."""
-    stamp = {"timestamp": int(time.time() * 1000), "version": _VERSION}
     body = {name: value for name, value in asdict(cursor).items() if value is not None}
-    return seal(body | stamp, _RANKING, key)
+    return seal(body | {"timestamp": int(time.time() * 1000), "version": _VERSION}, _RANKING, key)
 
 
 def decode_cursor(text: str, key: bytes) -> Cursor:

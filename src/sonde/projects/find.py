@@ -80,10 +80,8 @@ def _open(workspace: Workspace, root: Path) -> Project:
         with WriterLock(moved).held(wait_s=0):
             moved.rename(project.folder)
             save_metadata(project.folder, replace(metadata, project_path=str(root)))
-    except (
-        OSError,
-        errors.SondeError,
-    ) as error:  # in use, or not to be moved: a new one will be made
+    except (OSError, errors.SondeError) as error:
+        # in use, or not to be moved: a new one will be made
         log.info("%s has no index yet: %s", root, error)
         return project
     workspace.projects.forget(root)

@@ -160,8 +160,7 @@ def embed_index(workspace: Workspace, project: Project, work: Work, *, wait: boo
     """Embed with the configured provider; a server does so in the background unless `wait`."""
     named = workspace.static is None and workspace.deep is not None
     if wait or (named and not workspace.stays):
-        job = start_deep_embedding(workspace, project, gently=False)
-        if job:
+        if job := start_deep_embedding(workspace, project, gently=False):
             job.join(work)
     elif named:
         start_deep_embedding(workspace, project)

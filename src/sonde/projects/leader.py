@@ -357,9 +357,8 @@ def find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]
     written, the content decides, and the new time is recorded.
     """
     diff = compare_project(project, work)
-    changed = {entry.path for _, entry in diff.changed}
     same = set()
-    for path in changed:
+    for path in {entry.path for _, entry in diff.changed}:
         work.check()
         hashes = [files[path].hash for files in diff.known.values() if path in files]
         content = project.tree.read(path) if hashes else None

@@ -71,8 +71,7 @@ def scan_project(
         filter_paths((), include=(pattern,))  # refuse a wrong glob even if no file is read
     sight, _ = look_around(project, project.tree, [read_folder(path) for path in scan.paths])
     chosen, trusted, stores = choose_files(project, sight, expression.needs)
-    entries = sight.entries
-    files = ((entries[path], path in trusted, None) for path in narrow_scope(scan, chosen))
+    files = ((sight.entries[path], path in trusted, None) for path in narrow_scope(scan, chosen))
     with open_reader(project.tree) as reader:
         for entry, known, _ in sift_files(files, stores, expression.find_among):
             work.check()

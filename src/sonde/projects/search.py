@@ -254,10 +254,8 @@ def _rank_unindexed(
     )
     vectors = QueryVectors(question, workspace.static, workspace.deep)
     terms = question.report.terms if question.report else question.terms
-    with index_best_files(project, terms, request.kinds, scan, workspace.static, work) as (
-        scratch,
-        looked_at,
-    ):
+    best = index_best_files(project, terms, request.kinds, scan, workspace.static, work)
+    with best as (scratch, looked_at):
         hits = rank_project(scratch, request, question, vectors, work)
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     return Ranking(hits[: request.top_k], covered or looked_at, NO_INDEX)

@@ -295,8 +295,8 @@ def _read_file(folder: Path, name: str) -> tuple[str, list[dict[str, Any]]]:
         # Python writes NaN where JSON has no such number; here it is no value
         value = json.loads(data, object_hook=_pack_vector, parse_constant=lambda _: None)
         facts = value.get("_metadata") or {} if isinstance(value, dict) else {}
-        rows = list(value["chunks"] if isinstance(value, dict) else value)
         model = str(facts.get("model") or "")
+        rows = list(value["chunks"] if isinstance(value, dict) else value)
         written = show_time((folder / name).stat().st_mtime_ns // 1_000_000_000 * 1000)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise UnreadableError(f"{folder / name}: {error}") from error

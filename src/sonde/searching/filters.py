@@ -89,12 +89,11 @@ def narrow_store(
         under or include or exclude or language or tags or chunk_types or conditions
     ):
         return Filter()
-    states = store.files(under="" if views else compose(under).strip("/"))
     named = store.tags() if tags else {}
     wanted = {fold_tag(tag) for tag in tags}
     spoken = find_language(language) if language else None
     types_of: dict[str, list[str]] = {}
-    for path, state in states.items():
+    for path, state in store.files(under="" if views else compose(under).strip("/")).items():
         type_, file = split_view(path) if views else ("", path)
         if (
             (spoken is None or state.language == spoken)

@@ -203,12 +203,6 @@ def kind_of_file(path: str, kind: Kind) -> FileKind:
     return "config" if language_of(path).kind == "data" else "code"
 
 
-def _fits_kind(wanted: str, path: str, kind: Kind) -> bool:
-    if wanted == "test":
-        return TEST_PATH.search(path) is not None
-    return kind_of_file(path, kind) == wanted
-
-
 def _compile_path(value: str) -> Callable[[str], bool]:
     """Whether a path fits: a glob, a folder that ends in `/`, or a part of the path. What begins
     with `/` is the beginning of the path."""
@@ -244,10 +238,11 @@ def _compile_one(one: QueryCondition) -> Callable[[str, Kind], bool]:
     if one.field == "file":
         matches = _compile_path(one.value)
         return lambda path, _kind: matches(path)
+    if one.field == "kind" and one.value == "test":
+        return lambda path, _kind: TEST_PATH.search(path) is not None
     if one.field == "kind":
-        return lambda path, kind: _fits_kind(one.value, path, kind)
-    negated = one.negated  # other fields are no conditions on a path
-    return lambda _path, _kind: not negated
+        return lambda path, kind: kind_of_file(path, kind) == one.value
+    return lambda _path, _kind: not one.negated  # other fields are no conditions on a path
 
 
 def fits_symbol(conditions: Sequence[QueryCondition], names: Sequence[str]) -> bool:

@@ -46,9 +46,7 @@ def resource_set_ops(
     name: Annotated[str | None, Param("Of a new set; rename", max_length=200)] = None,
     other: Annotated[str | None, Param("selectionId to combine with", max_length=64)] = None,
     cursor: Annotated[str | None, Param("nextPageUrl of list", max_length=8192, terse=True)] = None,
-    confirm: Annotated[
-        str | None, Param("Token of the answer that asked", max_length=100, terse=True)
-    ] = None,
+    confirm: ConfirmParam = None,
     session_id: shell.SessionParam = None,
     *,
     work: Work,
@@ -222,8 +220,7 @@ def query_list(
     work: Work,
 ) -> selections.QueriesAnswer:
     """Saved queries, newest first."""
-    page = sets.list_queries(app.disk, work.caller, limit=shell.LISTED, cursor=cursor)
-    return selections.show_query_list(page, work.caller, limit=shell.LISTED)
+    return read_queries(app, shell.LISTED, cursor, work=work)
 
 
 def query_get(

@@ -128,10 +128,9 @@ def read_answer(call: Callable[..., Any]) -> Json:
     answer = _read_hints(call)["return"]
     if not typing.is_typeddict(answer):
         return {"type": "object"}
-    hints = typing.get_type_hints(answer, include_extras=True)
     properties: Json = {}
     required = []
-    for key, hint in hints.items():
+    for key, hint in typing.get_type_hints(answer, include_extras=True).items():
         bare, _, optional = _strip(hint)
         kind = _kind_of(bare)
         properties[key] = {"type": [kind, "null"] if optional else kind} if kind else {}

@@ -45,9 +45,8 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
                     raise refuse_upload("There is no source {name}.", texts["source"])
 
                 def run(work: Work) -> Job:
-                    app = cast("App", parts.app.get(caller))
                     restore, into = bool(texts.get("restore")), texts.get("into", "")
-                    library = app.knowledge
+                    library = cast("App", parts.app.get(caller)).knowledge
                     return start_upload(library, files, source, into, restore=restore, work=work)
 
                 what = ("upload", {"files": [name for name, _ in files], **texts})

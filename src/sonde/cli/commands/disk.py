@@ -209,9 +209,8 @@ def _describe(session: Session, index: DiskIndex, report: ScanReport | None) -> 
 def _sum_up(report: ScanReport) -> str:
     counts = {"added": report.added, "changed": report.changed, "removed": report.removed}
     changes = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number)
-    seconds = format_seconds(round(report.seconds, 2))
     files, folders = count_of(report.files, "file"), count_of(report.folders, "folder")
-    line = f"{files}, {folders} in {seconds}"
+    line = f"{files}, {folders} in {format_seconds(round(report.seconds, 2))}"
     rest = {name: count for name, count in report.problems.items() if name != "linked"}
     problems = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rest.items())
     return "; ".join(part for part in (line, changes, problems) if part)

@@ -84,9 +84,7 @@ def _finish(
         session.console.stdout.buffer.write(("\n".join(printer.totals.render()) + "\n").encode())
     session.console.stdout.buffer.flush()
     _note(session, chosen)
-    if chosen.errors:
-        return FAILED
-    return FOUND if any_found else NOTHING
+    return FAILED if chosen.errors else FOUND if any_found else NOTHING
 
 
 def _note(session: Session, chosen: Selection) -> None:

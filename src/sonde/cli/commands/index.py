@@ -45,10 +45,9 @@ def run_index(session: Session) -> int:
         )
 
     with session.working(agree) as work:
-        deep = session.args.deep
         answer = create_index(session.app, project=root, deep=False, work=work)
         taken = fetch_vectors(session.app.workspace, session.opened, work)
-        if deep:
+        if session.args.deep:
             embed_index(session.app.workspace, session.opened, work, wait=True)
     if session.args.json:
         session.print_json(answer)
@@ -145,10 +144,9 @@ def run_check(session: Session) -> int:
     from sonde.projects.maintenance import check_now
 
     workspace = session.app.workspace
-    thorough = True if session.args.thorough else None
     project = indexed_project(workspace, session.project)
     with session.working() as work:
-        findings = check_now(workspace, project, work, thorough=thorough)
+        findings = check_now(workspace, project, work, thorough=session.args.thorough or None)
     if session.args.json or not session.args.quiet:
         counts = ((getattr(findings, name), words) for name, words in _REPAIRS.items())
         repaired = ", ".join(f"{count:,} {words}" for count, words in counts if count)

@@ -101,11 +101,10 @@ def _spell(option: Option) -> str:
 
 def _render_row(name: str, about: str, indent: int = _INDENT) -> Iterator[str]:
     name = name if name.startswith(" ") else f"  {name}"
-    lines = textwrap.wrap(about, _COLUMNS - indent)
     if len(name) > indent - 2:
         yield name
         name = ""
-    for line in lines:
+    for line in textwrap.wrap(about, _COLUMNS - indent):
         yield f"{name:<{indent}}{line}"
         name = ""
 

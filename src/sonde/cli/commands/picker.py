@@ -71,9 +71,7 @@ def run_picker(session: Session) -> int:
     picker = Picker(session)
     with _screen() as size:
         chosen = picker.run(size)
-    if chosen is None:
-        return NOTHING
-    return session.open_place(picker.locate(chosen), chosen.line)
+    return session.open_place(picker.locate(chosen), chosen.line) if chosen else NOTHING
 
 
 @contextmanager
@@ -202,13 +200,12 @@ class Picker:
         )
 
     def _draw_entry(self, entry: Pick, width: int, *, is_chosen: bool) -> str:
-        screen = self._session.out
         where = f"{entry.path}:{entry.line}" if self._question.kind != _PROJECTS else entry.path
         where = prepare_line(where)[0]
         label = cut_line(prepare_line(entry.label.strip())[0], max(width - len(where) - 5, 1))
         if is_chosen:
             return f"\x1b[7m{cut_line(f'▌ {where}  {label}', width - 1)}\x1b[0m"
-        return f"  {screen.paint('path', cut_line(where, width - 2))}  {label}"
+        return f"  {self._session.out.paint('path', cut_line(where, width - 2))}  {label}"
 
     def _preview(self, width: int, height: int) -> Iterator[str]:
         if not self._entries or self._question.kind == _PROJECTS or height < 1:

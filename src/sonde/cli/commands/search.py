@@ -246,9 +246,8 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 
 def _number_lines(row: HitRow, count: int) -> list[str]:
     """The number of each line shown; empty for the line that marks an omission."""
     first = row["startLine"]
-    parts = row.get("parts") or ((first, first + count - 1),)
     numbers: list[str] = []
-    for start, end in parts:
+    for start, end in row.get("parts") or ((first, first + count - 1),):
         numbers += ([""] if numbers else []) + [str(line) for line in range(start, end + 1)]
     return numbers
 

@@ -114,10 +114,8 @@ class Names:
         if folder:
             return True
         verdict = self._decide(path, folder=False)
-        if verdict is False or (verdict is None and self.any_wanted):
-            return False
-        if verdict:
-            return True
+        if verdict is not None or self.any_wanted:
+            return bool(verdict)
         kind = language_of(parts[-1]).name if self._types or self._not_types else ""
         if kind in self._not_types or (self._types and kind not in self._types):
             return False
@@ -344,9 +342,7 @@ def _spell(session: Session, place: SearchPlace, path: str) -> tuple[str, str]:
     if place.label:
         return f"{place.label.rstrip('/')}/{below}" if place.label != "/" else f"/{below}", below
     source, _ = place.tree.locate(path)
-    if source.prefix or session.args.project:
-        return session.show_path(path), below
-    return below, below
+    return session.show_path(path) if source.prefix or session.args.project else below, below
 
 
 def _follow(place: SearchPlace, link: str, names: Names) -> Iterator[SearchedFile]:

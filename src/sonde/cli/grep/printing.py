@@ -106,9 +106,8 @@ class Printer:
     ) -> bool:
         """Print the file in this format. Returns whether it counts as found."""
         form, totals = self._form, self.totals
-        touched = sum(1 + data.count(b"\n", line.start, line.end) for line in lines)
         matches = sum(len(line.spans) or 1 for line in lines)
-        totals.lines += touched
+        totals.lines += sum(1 + data.count(b"\n", line.start, line.end) for line in lines)
         totals.matches += 0 if form.invert else matches
         totals.files += bool(lines)
         if bool(lines) == (form.mode == "without"):

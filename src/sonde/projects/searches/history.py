@@ -60,12 +60,11 @@ class History(ProjectPart):
         with WriterLock(self.project.folder, "history.lock").held(work):
             store, recipe = self.store(), _recipe(rules)
             ids = list_commit_ids(root, _MOST_COMMITS)
+            self.left_out = ""
             if len(ids) == _MOST_COMMITS:
                 self.left_out = f"only the newest {_MOST_COMMITS:,} commits are searched"
             elif (repository.shared / "shallow").exists():
                 self.left_out = "the clone is shallow, older commits are not in it"
-            else:
-                self.left_out = ""
             known = {path for path, state in store.files().items() if state.stamp == recipe}
             store.remove(store.files().keys() - set(ids))
             missing = [one for one in ids if one not in known]

@@ -97,9 +97,7 @@ def show_crumbs(place: Place, trail: Sequence[Node]) -> list[Json]:
         {"nodeId": id_, "name": shorten_text(name, _MAX_CRUMB_BYTES)}
         for id_, name in zip(ids or [None] * len(names), names, strict=True)
     ]
-    if len(crumbs) <= _MAX_CRUMBS:
-        return crumbs
-    return [*crumbs[:2], {"name": "…"}, *crumbs[-5:]]
+    return crumbs if len(crumbs) <= _MAX_CRUMBS else [*crumbs[:2], {"name": "…"}, *crumbs[-5:]]
 
 
 def show_folder_page(

@@ -23,7 +23,7 @@ from sonde.policy.read import open_shown
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, Source
 from sonde.text.formats import count_of, read_day_end, read_time, show_time
-from sonde.text.highlight import find_query_words, join_parts
+from sonde.text.highlight import find_query_words
 from sonde.tools.research import fetch
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
@@ -32,6 +32,7 @@ from sonde.types import LOCAL, Json
 from sonde.web.guard import MAX_UPLOAD_BYTES, UPLOADS
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, join, link_to, show_icon, show_note, tag
+from sonde.web.results.groups import mark_words
 from sonde.web.viewer.rendering import DocumentPlace, render_markdown
 
 _SHOWN = 30  # entries of a page: a few screens
@@ -71,10 +72,9 @@ class KnowledgeForm:
     @property
     def conditions(self) -> Conditions:
         """The fields as conditions of a search."""
-        tags = (self.label,) if self.label else ()
         since = read_time(self.since) if self.since else None
         until = read_day_end(self.until) if self.until else None
-        return Conditions(tags=tags, since=since, until=until)
+        return Conditions(tags=(self.label,) if self.label else (), since=since, until=until)
 
 
 def show_knowledge(
@@ -160,12 +160,7 @@ def _describe_entry(app: App, entry: Entry, work: Work) -> Json:
 def _show_row(row: Json, asked: KnowledgeForm) -> Markup:
     source, title = str(row["source"]), str(row["title"] or row["uri"])
     snippet = str(row["snippet"] or "")
-    marks = join_parts(snippet, find_query_words(asked.query)(snippet)) if asked.query else []
-    parts: list[object] = []
-    at = 0
-    for start, end in marks:
-        parts += [snippet[at:start], tag("mark", snippet[start:end])]
-        at = end
+    opening = mark_words(snippet, find_query_words(asked.query))
     link = tag("a", title, href=link_to("/entry", uri=row["uri"]), class_="open")
     tags = [tag("a", f"#{each}", href=asked.link(label=each), class_="tag")
             for each in row.get("tags") or ()]  # fmt: skip
@@ -176,7 +171,7 @@ def _show_row(row: Json, asked: KnowledgeForm) -> Markup:
         "li", tag("span", face, class_="face"),
         tag("div",
             tag("h2", link, tag("span", row.get("media_type") or source, class_="badge")),
-            tag("p", *parts, snippet[at:], class_="opening") if snippet else None,
+            tag("p", opening, class_="opening") if snippet else None,
             _show_duplicates(row),
             tag("p", tags, html.show_age(row["last_modified"]) if row["last_modified"] else None,
                 class_="facts")),
@@ -317,10 +312,9 @@ def show_entry_page(
         tag("a", "Source", href=link_to("/entry", uri=uri, view="source"), data_key="r",
             aria_current="true" if view else None), class_="switch", aria_label="View",
     )  # fmt: skip
-    face = _show_face(uri, title) if source == "characters" else None
     head = tag(
         "div",
-        tag("div", tag("h1", face, title),
+        tag("div", tag("h1", _show_face(uri, title) if source == "characters" else None, title),
             tag("p", tag("a", source, href=link_to("/knowledge", source=source), class_="badge"),
                 tags, html.show_age(str(modified)) if modified else None,
                 " · ".join(map(str, filter(None, said))), class_="facts"),

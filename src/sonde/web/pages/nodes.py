@@ -209,8 +209,7 @@ def _show_tile(
     if tile.listable and colours.by != "kind":
         href = link_to(f"/disk/{index}", node=tile.node, by=colours.by)
     large = min(box.width, box.height) > 4 and box.width > 8
-    roomy = box.height > 7 and box.width > 10
-    size = [" ", html.show_size(tile.size)] if roomy else None
+    size = [" ", html.show_size(tile.size)] if box.height > 7 and box.width > 10 else None
     label = [tag("b", tile.name), size] if large else None
     if not tile.inner or not large or box.height < 14:
         name = None if large else title

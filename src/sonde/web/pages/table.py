@@ -77,14 +77,13 @@ def add_assets(_parts: Parts) -> Sequence[BaseRoute]:
 
 
 def _serve_file(name: str, body: bytes) -> Route:
-    mime = _TYPES[name.rpartition(".")[2]]
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"etag": etag, "cache-control": "no-cache"}
 
     async def send(request: Request) -> Response:
         if etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        return Response(body, headers=headers, media_type=mime)
+        return Response(body, headers=headers, media_type=_TYPES[name.rpartition(".")[2]])
 
     return Route(f"/static/{name}", send)
 

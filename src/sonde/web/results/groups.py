@@ -155,9 +155,8 @@ def number_rows(hit: Hit, whole: Hit, find: Finder) -> list[Row]:
     """The lines shown of a hit with their numbers, colours and matches. Colours come from the whole
     passage: what is shown may begin inside a comment."""
     lines = [line.removesuffix("\r") for line in hit.text.removesuffix("\n").split("\n")]
-    parts = hit.parts or ((hit.start_line, hit.start_line + len(lines) - 1),)
     numbers: list[int] = []
-    for first, last in parts:
+    for first, last in hit.parts or ((hit.start_line, hit.start_line + len(lines) - 1),):
         numbers += [0] * bool(numbers) + list(range(first, last + 1))
     numbers += [0] * (len(lines) - len(numbers))
     colored = dict(enumerate(highlight_code(whole.text, hit.language), whole.start_line))

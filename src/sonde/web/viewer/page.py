@@ -136,9 +136,7 @@ def _render(asked: FileView, text: str) -> Markup | None:
     place, name = DocumentPlace(asked.project, asked.path), language_of(asked.path).name
     if name == "markdown":
         return render_markdown(text, place, (asked.first, asked.last))
-    if name == "jupyter" and not asked.first:
-        return render_notebook(text, place)
-    return None
+    return render_notebook(text, place) if name == "jupyter" and not asked.first else None
 
 
 def _show_lines(asked: FileView, rows: Sequence[str], start: int) -> Markup:
