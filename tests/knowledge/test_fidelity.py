@@ -43,7 +43,8 @@ def test_the_words_of_a_document_survive(name):
 
 
 @pytest.mark.parametrize("name", ["rich.pandoc.docx", "rich.pandoc.odt", "rich.pandoc.epub",
-                                  "rich.libreoffice-from-docx.rtf", "rich.menu.html"])  # fmt: skip
+                                  "rich.libreoffice-from-docx.rtf",
+                                  "rich.libreoffice-from-docx.doc", "rich.menu.html"])  # fmt: skip
 def test_structure_and_metadata_survive(name):
     (entry,) = parse_file(File(name, MADE.read(name), 1))
     text = "".join(piece.text for piece in entry.pieces)
@@ -56,6 +57,13 @@ def test_structure_and_metadata_survive(name):
     assert "(https://example.org/register)" in text
     assert re.search(r"Otter +\| +9 +\| +Lindqvist", text)
     assert re.search(r"autumn\.\[?1(?s:.*)1[.\]]\s+The yard at Kilbrannan", text)
+
+
+@pytest.mark.parametrize("name", ["slides.pandoc.pptx", "slides.libreoffice-from-pptx.ppt"])
+def test_titles_of_slides_are_headings(name):
+    (entry,) = parse_file(File(name, MADE.read(name), 1))
+    lines = "".join(piece.text for piece in entry.pieces).split("\n")
+    assert sum(line.startswith("# ") for line in lines) >= 3
 
 
 def read_marks(name: str) -> tuple[str, dict[str, int]]:

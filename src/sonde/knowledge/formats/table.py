@@ -23,10 +23,9 @@ from sonde.knowledge.formats import (
     pdf,
     prompts,
     transcripts,
-    whatsapp,
 )
 from sonde.knowledge.formats.data_files import SAMPLE_ROWS
-from sonde.knowledge.formats.office import legacy, opendocument, rtf, sheets, word
+from sonde.knowledge.formats.office import legacy, opendocument, outlook, rtf, sheets, word
 from sonde.stores.knowledge.base import Entry, Source
 
 Parser = Callable[[File], Iterable[Entry]]
@@ -47,7 +46,7 @@ _BY_SUFFIX: Mapping[str, Parser] = _by_ending({
     "odt ods odp odg ott fodt fods fodp": opendocument.parse_opendocument,
     "rtf": rtf.parse_rtf, "doc": legacy.parse_doc, "ppt pps": legacy.parse_ppt,
     "html htm xhtml": articles.parse_html, "mht mhtml": articles.parse_mhtml,
-    "eml": mail.parse_eml, "msg": legacy.parse_msg, "mbox mbx": mail.parse_mbox,
+    "eml": mail.parse_eml, "msg": outlook.parse_msg, "mbox mbx": mail.parse_mbox,
     "enex": notes.parse_enex, "opml": documents.parse_opml, "ipynb": documents.parse_notebook,
     "tex latex ltx": documents.parse_latex, "bib": collected.parse_bibtex,
     "ris": collected.parse_ris, "ics ical": mail.parse_calendar, "vcf": mail.parse_contacts,
@@ -137,7 +136,7 @@ _JSON: tuple[tuple[Callable[[Any], object], Callable[[File, Any], Iterable[Entry
 """What reads JSON of which shape."""
 _LINES: tuple[tuple[tuple[Source, ...], Callable[[str], bool], Parser], ...] = (
     (("chats",), messengers.is_signal, messengers.parse_signal),
-    (("chats",), whatsapp.is_whatsapp, whatsapp.parse_whatsapp),
+    (("chats",), messengers.is_whatsapp, messengers.parse_whatsapp),
     (("media",), collected.is_clippings, collected.parse_clippings),
 )
 """What reads text that begins like an export, and which sources it makes."""

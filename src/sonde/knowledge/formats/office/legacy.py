@@ -1,8 +1,7 @@
-"""The OLE files of Office, as Microsoft documents them: Word and PowerPoint 97 to 2003, Outlook.
+"""The OLE files of Office, as Microsoft documents them: Word and PowerPoint 97 to 2003.
 
-[MS-DOC], [MS-PPT] and [MS-OXMSG] name what is read here. All text comes in: of the document, its
-notes, headers, comments and text boxes; of slides in their order, with their notes; of mails with
-their attachments.
+[MS-DOC] and [MS-PPT] name what is read here. All text comes in: of the document, its notes,
+headers, comments and text boxes; of slides in their order, with their notes.
 """
 
 from __future__ import annotations
@@ -10,22 +9,19 @@ from __future__ import annotations
 import io
 import re
 import struct
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
-from email import message_from_string
-from email.message import Message
-from email.utils import format_datetime
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 from sonde.knowledge.formats import (
     File,
     RefusedFormat,
-    decode_bytes,
     make_document,
     write_link,
 )
-from sonde.knowledge.formats.mail import MAX_NESTED_MAILS, WRITTEN, make_mail
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -33,6 +29,7 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _FIELD = re.compile(r"\x13([^\x13\x14\x15]*)\x14?([^\x13\x15]*)\x15")
 _LINK = re.compile(r'HYPERLINK\s+"([^"]{1,2000})"')
 _OTHERS = re.compile(r"[\x00-\x06\x08\x0e-\x1f]")
+_HEADING_STYLES, _EMPTY = range(1, 10), ("", "\r", "\x07", "\x0c")
 _FIB_TABLE, _FIB_ENCRYPTED = 0x0200, 0x0100  # bits of the flags at 0x0A
 _CONTAINER = 0xF
 # Kinds of records, as [MS-PPT] numbers them.
@@ -50,7 +47,8 @@ def is_legacy(data: bytes) -> bool:
     return data.startswith(_OLE) and "EncryptedPackage".encode("utf-16-le") not in data
 
 
-def _open(file: File) -> Any:
+def open_ole(file: File) -> Any:
+    """The streams of a file; `RefusedFormat` if it is none."""
     import olefile
 
     if not file.data.startswith(_OLE):
@@ -80,7 +78,9 @@ def _make(file: File, archive: Any, text: str, lost: Counter[str]) -> Entry:
         encoding = "cp1252"
     encoding = "utf-8" if encoding == "cp65001" else encoding
     words = {
-        name: _decode(value, encoding) for name, value in said.items() if isinstance(value, bytes)
+        name: decode_property(value, encoding)
+        for name, value in said.items()
+        if isinstance(value, bytes)
     }
     return make_document(
         file, file.suffix, words.get("title", ""), text, lost=lost, author=words.get("author", ""),
@@ -88,7 +88,8 @@ def _make(file: File, archive: Any, text: str, lost: Counter[str]) -> Entry:
     )  # fmt: skip
 
 
-def _decode(value: bytes, encoding: str) -> str:
+def decode_property(value: bytes, encoding: str) -> str:
+    """A stored string without what fills it up; in an unknown encoding, as Western."""
     try:
         return value.decode(encoding, "replace").strip("\0 ")
     except LookupError:
@@ -97,7 +98,7 @@ def _decode(value: bytes, encoding: str) -> str:
 
 def parse_doc(file: File) -> list[Entry]:
     """A document of Word 97 to 2003, by its table of pieces."""
-    archive = _open(file)
+    archive = open_ole(file)
     main = _stream(archive, "WordDocument")
     flags, version = struct.unpack_from("<H", main, 0x0A)[0], struct.unpack_from("<H", main, 2)[0]
     if flags & _FIB_ENCRYPTED:
@@ -106,14 +107,17 @@ def parse_doc(file: File) -> list[Entry]:
         raise RefusedFormat("unknown", "Word 95 or older: save it as DOCX")
     table = _stream(archive, "1Table" if flags & _FIB_TABLE else "0Table")
     start, size = struct.unpack_from("<II", main, 0x01A2)
-    text = "".join(_read_pieces(main, table[start : start + size]))
+    pieces = list(_read_pieces(main, table[start : start + size]))
+    text = "".join(piece for _, _, piece in pieces)
     length = struct.unpack_from("<I", main, 0x4C)[0]  # of the text without notes
-    text = _number_notes(text[:length]) + _number_notes(text[length:])
+    body = _mark_headings(text[:length], pieces, _find_headings(main, table))
+    text = _number_notes(body) + _number_notes(text[length:])
     lost = Counter({"picture": text.count("\x01")})
     return [_make(file, archive, _write_word(text), lost)]
 
 
-def _read_pieces(main: bytes, table: bytes) -> Iterator[str]:
+def _read_pieces(main: bytes, table: bytes) -> Iterator[tuple[int, int, str]]:
+    """The pieces of the text in order: where each begins, how wide its characters are, itself."""
     at = 0
     while at < len(table) and table[at] == 1:  # formatting
         at += 3 + struct.unpack_from("<H", table, at + 1)[0]
@@ -128,9 +132,42 @@ def _read_pieces(main: bytes, table: bytes) -> Iterator[str]:
         length = ends[number + 1] - ends[number]
         if place & 0x4000_0000:  # one byte for a character
             begin = (place & ~0x4000_0000) // 2
-            yield main[begin : begin + length].decode("cp1252", "replace")
+            yield begin, 1, main[begin : begin + length].decode("cp1252", "replace")
         else:
-            yield main[place : place + 2 * length].decode("utf-16-le", "replace")
+            yield place, 2, main[place : place + 2 * length].decode("utf-16-le", "replace")
+
+
+def _find_headings(main: bytes, table: bytes) -> Mapping[int, int]:
+    """Where paragraphs of the styles Heading 1 to 9 begin in the stream, and their levels."""
+    found: dict[int, int] = {}
+    start, size = struct.unpack_from("<II", main, 0x0102)
+    count = max(size - 4, 0) // 8
+    with suppress(struct.error, IndexError):  # without them, the text is still whole
+        for page in struct.unpack_from(f"<{count}I", table, start + 4 * (count + 1)):
+            base = (page & 0x3FFFFF) * 512
+            runs = main[base + 511]
+            begins = struct.unpack_from(f"<{runs}I", main, base)
+            for number, begin in enumerate(begins):
+                at = base + 2 * main[base + 4 * (runs + 1) + 13 * number]
+                style = struct.unpack_from("<H", main, at + (1 if main[at] else 2))[0]
+                if at > base and style in _HEADING_STYLES:
+                    found[begin] = style
+    return found
+
+
+def _mark_headings(
+    text: str, pieces: Iterable[tuple[int, int, str]], headings: Mapping[int, int]
+) -> str:
+    """The text with `#` before its headings."""
+    places, at, starts = dict[int, int](), 0, sorted(headings)
+    for begin, width, piece in pieces:
+        end = begin + width * len(piece)
+        for start in starts[bisect_left(starts, begin) : bisect_left(starts, end)]:
+            places[at + (start - begin) // width] = headings[start]
+        at += len(piece)
+    marks = {at: "#" * n + " " for at, n in places.items() if text[at : at + 1] not in _EMPTY}
+    cuts = sorted({0, len(text), *marks})
+    return "".join(marks.get(begin, "") + text[begin:end] for begin, end in pairwise(cuts))
 
 
 def _number_notes(text: str) -> str:
@@ -159,7 +196,7 @@ def _write_word(text: str) -> str:
 
 def parse_ppt(file: File) -> list[Entry]:
     """A presentation of PowerPoint 97 to 2003, slide by slide."""
-    archive = _open(file)
+    archive = open_ole(file)
     if archive.exists("EncryptedSummary"):
         raise RefusedFormat("encrypted")
     if archive.exists("Header") or not archive.exists("Current User"):
@@ -232,8 +269,7 @@ def _read_list(data: bytes) -> Iterator[tuple[int, list[str]]]:
     """The objects of a list, each with the texts of its outline."""
     place, texts, mark = -1, list[str](), ""
     for kind, _, body in _records(data):
-        if kind == _TEXT_HEAD:
-            mark = "# " if struct.unpack_from("<I", body, 0)[0] in _TITLES else ""
+        mark = _read_mark(body) if kind == _TEXT_HEAD else mark
         if kind == _SLIDE_PLACE:
             if place >= 0:
                 yield place, texts
@@ -242,6 +278,10 @@ def _read_list(data: bytes) -> Iterator[tuple[int, list[str]]]:
             texts.append(mark + text)
     if place >= 0:
         yield place, texts
+
+
+def _read_mark(body: bytes) -> str:
+    return "# " if struct.unpack_from("<I", body, 0)[0] in _TITLES else ""
 
 
 def _text_of(kind: int, body: bytes) -> str:
@@ -255,7 +295,7 @@ def _text_of(kind: int, body: bytes) -> str:
 
 
 def _read_texts(data: bytes, depth: int = 0) -> Iterator[str]:
-    at = 0
+    at, mark = 0, ""
     while at + 8 <= len(data):
         head, kind, size = struct.unpack_from("<HHI", data, at)
         body = data[at + 8 : at + 8 + size]
@@ -266,119 +306,8 @@ def _read_texts(data: bytes, depth: int = 0) -> Iterator[str]:
                 )
             else:
                 yield from _read_texts(body, depth + 1)
+        elif kind == _TEXT_HEAD:
+            mark = _read_mark(body)
         elif (text := _text_of(kind, body)) and text != "*":  # a star stands for the page's number
-            yield text
+            yield mark + text
         at += 8 + size
-
-
-# Properties of a message, as [MS-OXPROPS] numbers them.
-_HEADS = {"Subject": 0x0037, "Message-ID": 0x1035, "In-Reply-To": 0x1042}
-_CLASS, _TRANSPORT, _CODE_PAGES = 0x001A, 0x007D, (0x3FFD, 0x3FDE)  # of the whole message
-_BODY, _PAGE, _PACKED_RTF, _SENT = 0x1000, 0x1013, 0x1009, (0x0039, 0x0E06)  # text and time
-_SENDER = (0x0C1A, 0x0042, 0x5D01, 0x5D02, 0x0C1F, 0x0065)  # names, then addresses
-_RECIPIENT, _RECIPIENT_KIND = (0x3001, 0x39FE, 0x3003), 0x0C15  # likewise; 1 is To, 2 is Cc
-_ATTACHED, _FILE_NAME, _MEDIA_TYPE = 0x3701, (0x3707, 0x3704, 0x3001), 0x370E  # of an attachment
-_ITEMS = {"IPM.Contact": "VCF", "IPM.Appointment": "ICS", "IPM.Task": "ICS"}
-
-
-def parse_msg(file: File) -> list[Entry]:
-    """A message that Outlook saved, with its attachments."""
-    return [make_mail(file, _Storage(_open(file)).read_message(0), file.data)]
-
-
-class _Storage:
-    """A message or attachment in an OLE file, and its properties."""
-
-    def __init__(self, archive: Any, path: tuple[str, ...] = (), encoding: str = "cp1252") -> None:
-        self._archive, self.path, self._encoding = archive, path, encoding
-
-    def read_message(self, depth: int) -> Message:
-        fixed = self.read_fixed(24 if depth else 32)
-        codes = (f"cp{fixed[key] & 0xFFFF}" for key in _CODE_PAGES if fixed.get(key))
-        self._encoding = next(codes, "cp1252").replace("cp65001", "utf-8")
-        item = self.read_text(_CLASS)
-        form = next((form for name, form in _ITEMS.items() if item.startswith(name)), "")
-        if form and not depth:
-            raise RefusedFormat("unknown", f"{item[4:]} of Outlook: export it as {form}")
-        message: Message = message_from_string(self.read_text(_TRANSPORT).lstrip(), policy=WRITTEN)
-        said = {name: self.read_text(key) for name, key in _HEADS.items()}
-        said["From"] = self.read_person(_SENDER)
-        people = [(each.read_fixed(8).get(_RECIPIENT_KIND), each.read_person(_RECIPIENT))
-                  for each in self._list_inside("__recip_version1.0_#")]  # fmt: skip
-        for kind, name in ((1, "To"), (2, "Cc")):
-            said[name] = ", ".join(person for is_kind, person in people if is_kind == kind)
-        if sent := next((fixed[key] for key in _SENT if 0 < fixed.get(key, 0) < 1 << 61), 0):
-            when = datetime(1601, 1, 1, tzinfo=UTC) + timedelta(microseconds=sent // 10)
-            said["Date"] = format_datetime(when)
-        for name, value in said.items():
-            if value and name not in message:
-                message[name] = value
-        for name in ("Content-Type", "Content-Transfer-Encoding", "Content-Disposition"):
-            del message[name]
-        message["Content-Type"] = "multipart/mixed"
-        bodies = _part("multipart/alternative", list(self._list_bodies()))
-        message.set_payload([bodies, *self._list_attached(depth)])
-        return message
-
-    def _list_bodies(self) -> Iterator[Message]:
-        plain, shown = self.read_text(_BODY), self.read_text(_PAGE)
-        raw = self.read_stream(_PAGE, "0102")
-        yield _part("text/plain; charset=utf-8", plain.encode())
-        if shown or raw:
-            charset = "utf-8" if shown else self._encoding
-            yield _part(f"text/html; charset={charset}", shown.encode() or raw)
-        elif not plain and self.read_stream(_PACKED_RTF, "0102"):
-            yield _part("application/x-lzfu", b"")  # to be counted as left out
-
-    def _list_attached(self, depth: int) -> Iterator[Message]:
-        for attached in self._list_inside("__attach_version1.0_#"):
-            kind = attached.read_text(_MEDIA_TYPE) or "application/octet-stream"
-            part = _part(kind, attached.read_stream(_ATTACHED, "0102"))
-            path = (*attached.path, f"__substg1.0_{_ATTACHED:04X}000D")
-            inner = _Storage(self._archive, path, self._encoding)
-            if depth < MAX_NESTED_MAILS and inner.read_fixed(24):
-                part = _part("message/rfc822", [inner.read_message(depth + 1)])
-            name = attached.read_text(*_FILE_NAME)
-            part.add_header("Content-Disposition", "attachment", filename=name)
-            yield part
-
-    def _list_inside(self, prefix: str) -> Iterator[_Storage]:
-        below = len(self.path)
-        for path in sorted({tuple(each[: below + 1]) for each in self._archive.listdir()}):
-            if path[:-1] == self.path and path[-1].startswith(prefix):
-                yield _Storage(self._archive, path, self._encoding)
-
-    def read_person(self, keys: tuple[int, ...]) -> str:
-        """A name and an address; Exchange has addresses that are none of mail."""
-        known = dict.fromkeys(map(self.read_text, keys))
-        name = next((each for each in known if each and "@" not in each and each[0] != "/"), "")
-        address = next((each for each in known if "@" in each), "")
-        return f"{name} <{address}>" if name and address else name or address
-
-    def read_stream(self, key: int, kind: str) -> bytes:
-        path = [*self.path, f"__substg1.0_{key:04X}{kind}"]
-        data: bytes = self._archive.openstream(path).read() if self._archive.exists(path) else b""
-        return data
-
-    def read_text(self, *keys: int) -> str:
-        """The first of these properties that has a text."""
-        for key in keys:
-            wide = self.read_stream(key, "001F")
-            narrow = self.read_stream(key, "001E").rstrip(b"\0")
-            if text := _decode(wide, "utf-16-le") or decode_bytes(narrow, self._encoding):
-                return text
-        return ""
-
-    def read_fixed(self, head: int) -> Mapping[int, int]:
-        """Numbers and times by key; they begin behind so many bytes."""
-        path = [*self.path, "__properties_version1.0"]
-        data = self._archive.openstream(path).read()[head:] if self._archive.exists(path) else b""
-        rows = struct.iter_unpack("<HHIQ", data[: len(data) // 16 * 16])
-        return {key: value for _, key, _, value in rows}
-
-
-def _part(kind: str, content: Any) -> Message:
-    part = Message(policy=WRITTEN)
-    part["Content-Type"] = kind
-    part.set_payload(content)
-    return part
