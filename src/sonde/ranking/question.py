@@ -85,6 +85,7 @@ def read_report(text: str) -> Report | None:
     if len(text) < (_LONG if "\n" in text else _LONG_LINE):
         return None
     plain = _REMARK.sub(" ", text[:_LONGEST])
+    addresses = _URL.findall(plain)
     plain = _URL.sub(" ", plain)
     sentences, pasted = _divide(plain.split("\n"))
     title = _choose_title(sentences, pasted)
@@ -93,7 +94,7 @@ def read_report(text: str) -> Report | None:
     body = "\n".join(unique([title, *sentences]))
     code = "\n".join(pasted)
     spans = "\n".join(_SPAN.findall(body))
-    places = [*_PATH.findall(plain), *_FOLDERS.findall(plain), *_URL.findall(plain)]
+    places = [*_PATH.findall(plain), *_FOLDERS.findall(plain), *addresses]
     dotted = _DOTTED.findall(body) + _DOTTED.findall(code)
     frames = (next(filter(None, match.groups()), "") for match in _FRAME.finditer(plain))
     counted = Counter([*index_terms(body), *index_terms(title), *unique(index_terms(code))])
@@ -258,9 +259,7 @@ def read_question(text: str) -> Question:
     report = read_report(text)
     text = report.title if report else text.strip()
     name = "" if report else _read_name(text)
-    # words that can only be identifiers
-    written = unique(word for word in _IDENTIFIER.findall(text) if _looks_like_code(word))
-    spelled = [name] if name else written
+    spelled = [name] if name else _identifiers(text)
     raw = [part for word in find_words(text) for part in split_identifier(word)]
     content = [part for part in raw if part not in STOP_WORDS]
     words = unique(shorten_word(part) for part in content or raw)[:_MOST_WORDS]
@@ -293,6 +292,11 @@ def _read_name(text: str) -> str:
     if signature := _SIGNATURE.fullmatch(text):
         return ".".join(filter(None, signature.groups()))
     return ""
+
+
+def _identifiers(text: str) -> list[str]:
+    """Words that can only be identifiers."""
+    return unique(word for word in _IDENTIFIER.findall(text) if _looks_like_code(word))
 
 
 def _looks_like_code(word: str) -> bool:
