@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sonde.embedding.nearness import measure_nearness
 from sonde.knowledge.editing import count_knowledge, import_knowledge
 from sonde.knowledge.ranking import KnowledgeSearch, read_knowledge_query
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing, refine_knowledge
-from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, weigh_evidence
+from sonde.ranking.evidence import NEAR_ENOUGH, READ_TEXTS, Evidence, weigh_evidence
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 from sonde.tools.knowledge import knowledge_search
 from sonde.wiring import build_app
@@ -105,6 +106,24 @@ def test_a_server_reads_what_is_new_in_the_background(
     assert app.knowledge.models.deep
     assert app.knowledge.of("local").coverage("notes", app.knowledge.models.deep.name) == (2, 2)
     assert ask(app, "exercises against pain in my leg joint")["results"][0]["title"] == "knee"
+
+
+def test_a_server_lets_the_deep_model_read_the_best_notes_at_once(tmp_path: Path) -> None:
+    store = SqliteKnowledge(tmp_path)
+    others = {f"bus-{at}": f"Bus {at} leaves from the airport every hour" for at in range(40)}
+    notes = (NOTES | others).items()
+    store.put("notes", [text_entry("notes", "", text, id=name) for name, text in notes])
+    deep = load_provider("deep")
+    query = read_knowledge_query("when do we travel to Austria's capital by rail")
+    for stays, read in ((False, 0), (True, READ_TEXTS)):
+        models = KnowledgeModels(load_provider("everyday"), deep, in_background=stays)
+        search = KnowledgeSearch(store, query, models)
+        found = search.rank("notes")
+        assert store.coverage("notes", deep.name)[0] == read
+    assert found[0].entry.id == "train"
+    replace(search, sources=4).rank("notes")
+    assert store.coverage("notes", deep.name)[0] == read + read // 4
+    store.close()
 
 
 def test_damaged_deep_vectors_are_named_in_the_answer(deep_app: App) -> None:

@@ -27,7 +27,7 @@ from sonde.searching.search import (
 )
 from sonde.settings import load_settings
 from sonde.stores.chunks.sqlite import SqliteChunkStore
-from sonde.tools.code import search_code
+from sonde.tools.code import search_code, search_docs
 from sonde.tools.index import create_index
 from sonde.types import Filter
 from sonde.wiring import build_app
@@ -167,5 +167,38 @@ def test_a_server_loads_the_deep_model_for_a_function_and_one_command_does_not(
             deep.close()
             assert search_code(app, query, work=Work())["results"]
             assert deep.is_loaded == (stays and query.startswith("Decide"))
+    finally:
+        app.close()
+
+
+PAGES = {
+    "retries.md": "A request that failed is sent again after one second, then two, then four.",
+    "cookies.md": "What a site stores is sent back to it until the session ends.",
+    "proxies.md": "Traffic can be sent through another host, named by the environment.",
+    "limits.md": "At most ten connections are open at once; further ones wait in a queue.",
+}
+ASKED = {
+    "how to keep someone signed in": "cookies.md",
+    "too many sockets at the same time": "limits.md",
+    "try repeatedly when the network is down": "retries.md",
+}
+
+
+def test_the_best_documents_are_read_before_all_have_their_vectors(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    for name, text in PAGES.items():
+        (root / name).write_text(f"# {name[:-3].title()}\n\n{text}\n")
+    settings = load_settings(os.environ, home=tmp_path / "home", assume_yes=True)
+    app = build_app(settings, start=root)
+    create_index(app, str(root), work=Work())
+    deep = app.workspace.deep
+    assert deep is not None
+    deep.embed(["loaded"], "query")
+    try:
+        for question, page in ASKED.items():
+            assert search_docs(app, question, work=Work())["results"][0]["path"] == page
+        docs = app.workspace.projects.get(root).stores()["docs"]
+        assert docs.coverage(deep.name) == (0, len(PAGES))
     finally:
         app.close()

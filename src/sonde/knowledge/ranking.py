@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeVar
@@ -11,9 +12,9 @@ from urllib.parse import quote
 from sonde.embedding.base import Embedder, Vectors
 from sonde.embedding.nearness import can_read, measure_nearness
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
-from sonde.knowledge.vectors import KnowledgeModels, embed_missing
+from sonde.knowledge.vectors import KnowledgeModels, embed_missing, embed_pieces
 from sonde.knowledge.who_and_when import WhoAndWhen
-from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, count_covered, weigh_evidence
+from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, choose_read, count_covered, weigh_evidence
 from sonde.ranking.question import STOP_WORDS
 from sonde.stores.knowledge.base import (
     ANYTHING,
@@ -73,6 +74,7 @@ MEANT_DEPTH = 50  # such messages that are listed where the question names nothi
 COVERING = 3  # pieces, the best by words, that tell whether the question is in words of the text
 MAX_EMBEDDED_BY_SEARCH = 2_048
 """Pieces without vectors that one search embeds itself; more would be felt as a delay."""
+UNREADABLE = (EmbeddingFailed, ModelDownloadFailed, MissingExtra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ class KnowledgeSearch:
     store: KnowledgeStore
     question: KnowledgeQuery
     models: KnowledgeModels
+    sources: int = 1
+    """How many share what the deeper model reads while the caller waits."""
     notes: list[str] = field(default_factory=list)
     """What the caller should know about the answer."""
     _vectors: dict[str, Vectors | None] = field(default_factory=dict)
@@ -200,14 +204,25 @@ class KnowledgeSearch:
         self, source: Source, where: Conditions = ANYTHING
     ) -> list[tuple[RankedPiece, Evidence]]:
         """The candidates of one source, with the evidence about each."""
-        store, terms = self.store, self.question.terms
-        lexical = store.rank(source, terms, LEXICAL_DEPTH, where)
-        near = {model.name: self._find_near(source, model, where) for model in self._list_usable()}
-        rankings = (lexical, *near.values())
+        usable, terms = self._list_usable(), self.question.terms
+        lexical = self.store.rank(source, terms, LEXICAL_DEPTH, where)
+        near = {model.name: self._find_near(source, model, where) for model in usable}
+        found = self._weigh(source, lexical, near)
+        deep = self.models.deep
+        if deep in usable and self._read_best(source, deep, found):
+            near[deep.name] = self._find_near(source, deep, where)
+            found = self._weigh(source, lexical, near)
+        return found
+
+    def _weigh(
+        self, source: Source, lexical: Sequence[Scored], near: Mapping[str, Sequence[Scored]]
+    ) -> list[tuple[RankedPiece, Evidence]]:
+        """What words and models found, with the evidence about each."""
+        store, rankings = self.store, (lexical, *near.values())
         ids = list(dict.fromkeys(one.id for ranking in rankings for one in ranking))
         places = store.locate(source, ids)
         words = _group(lexical, places)
-        weights = store.weigh_terms(source, terms) if words else {}
+        weights = store.weigh_terms(source, self.question.terms) if words else {}
         covered = _measure_coverage(weights, [found for _, found in words.values()])
         by_kind: dict[str, Grouped] = {}
         for kind, model in (("static", self.models.static), ("deep", self.models.deep)):
@@ -228,6 +243,24 @@ class KnowledgeSearch:
 
         return [(piece, weigh(key)) for key, piece in found.items()]
 
+    def _read_best(
+        self, source: Source, deep: Embedder, found: Sequence[tuple[RankedPiece, Evidence]]
+    ) -> bool:
+        """Let the deeper model read the best candidates that it has not read yet. Returns whether
+        there were any; it is not loaded for a single question."""
+        have, total = self.store.coverage(source, deep.name)
+        if have == total or not (self.models.in_background or deep.is_loaded):
+            return False
+        scores = weigh_evidence([evidence for _, evidence in found])
+        ranked = sorted(zip(scores, found, strict=True), key=lambda each: -each[0])
+        bare = [piece for score, (piece, each) in ranked if score and each.deep is None]
+        unread = bare[: len(choose_read([each.piece.text for each in bare], self.sources))]
+        with suppress(*UNREADABLE):  # the answer stands without it
+            if unread:
+                embed_pieces(self.store, source, deep, unread)
+                return True
+        return False
+
     def _list_usable(self) -> list[Embedder]:
         """The models that can read the question; what one cannot read, it only disturbs."""
         asked = self.question
@@ -247,7 +280,7 @@ class KnowledgeSearch:
         if model.name not in self._vectors:
             try:
                 self._vectors[model.name] = model.embed([self.question.text], "query")[0]
-            except (EmbeddingFailed, ModelDownloadFailed, MissingExtra) as error:
+            except UNREADABLE as error:
                 without = "the deeper model" if self.models.static else "vectors"
                 self.notes.append(f"answered without {without}: {error.user_message}")
                 self._vectors[model.name] = None

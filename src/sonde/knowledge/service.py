@@ -159,13 +159,15 @@ def rank_sources(
 ) -> list[list[KnowledgeHit]]:
     """The hits in each of the request's sources, best first, and `notes` on them."""
     store = library.seen_by(work.caller.user)
-    search = KnowledgeSearch(store, read_knowledge_query(request.query), library.models)
+    sources = [source for source in SOURCES if source in request.sources]
+    held = sum(store.count(source)[0] > 0 for source in sources)
+    question = read_knowledge_query(request.query)
+    search = KnowledgeSearch(store, question, library.models, sources=held or 1)
     rankings, asked = [], read_who_and_when(request.query, library.now_ms())
-    for source in SOURCES:
-        if source in request.sources:
-            work.check()
-            found = search.rank_asked(source, request.where.get(source, ANYTHING), asked)
-            rankings.append(sort_recent(found) if source in request.recent else found)
+    for source in sources:
+        work.check()
+        found = search.rank_asked(source, request.where.get(source, ANYTHING), asked)
+        rankings.append(sort_recent(found) if source in request.recent else found)
     notes += search.notes
     covered = count_deep(library.models, store)
     notes += list_limits(library.models, covered, request.query)

@@ -63,14 +63,20 @@ def embed_missing(
         bare = store.list_bare(source, embedder.name, min(batch, limit - done), before)
         if not bare:
             break
-        rows = embedder.embed(_write_passages(store, source, bare), "passage")
-        numbers = [found.piece.number for found in bare]
-        store.put_vectors(source, embedder.name, numbers, rows)
+        embed_pieces(store, source, embedder, bare)
         done += len(bare)
-        before = min(numbers)
+        before = min(found.piece.number for found in bare)
         if work:
             work.report(Progress("embedding", done, total - have))
     return done
+
+
+def embed_pieces(
+    store: KnowledgeStore, source: Source, embedder: Embedder, pieces: Sequence[RankedPiece]
+) -> None:
+    """Give these pieces their vectors."""
+    rows = embedder.embed(_write_passages(store, source, pieces), "passage")
+    store.put_vectors(source, embedder.name, [found.piece.number for found in pieces], rows)
 
 
 def _write_passages(

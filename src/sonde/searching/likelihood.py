@@ -10,11 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from heapq import nlargest
+from operator import attrgetter
 
 from sonde.embedding.base import Embedder
 from sonde.embedding.nearness import find_nearness, measure_nearness
+from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
-from sonde.ranking.evidence import Evidence, count_covered, split_evidence, weigh_best
+from sonde.ranking.evidence import (
+    READ_TEXTS,
+    Evidence,
+    choose_read,
+    count_covered,
+    split_evidence,
+    weigh_best,
+)
 from sonde.ranking.question import Question, shorten_word
 from sonde.ranking.weights import DOCS_NAMES
 from sonde.searching.search import DeepVectors, QueryVector, QueryVectors, Search
@@ -27,6 +37,7 @@ _CONSTANT, _SLOPE, _LEAST = -3.3, 1.35, 1e-6
 """From the score of code within a project to a likelihood: fitted on 371 questions on four
 projects, of which 104 were answered first; the least keeps logarithms finite."""
 _NAMED = 0.6  # of the evidence of documents beside their names; fitted on links of seven projects
+_READ_CHARS = 350  # of a chunk that the deeper model reads while the caller waits
 _WEIGHED = 3  # hits, the best: the first may name what the second explains
 
 
@@ -57,18 +68,41 @@ def weigh_docs(search: Search, question: Question, files: Sequence[Candidate]) -
     best = sorted(files, key=lambda file: -file.features["lexical_rel"])[:_WEIGHED]
     # by the very words, as they are ranked
     covered = max((_cover(weights, _join_words(file), str) for file in best), default=0.0)
-    rows = []
+    if not _weigh_evidence(search, files, covered):
+        return False
+    if search.deep and not search.deep.is_complete and _read_best(search.deep, files):
+        _weigh_evidence(search, files, covered)
+    return True
+
+
+def _weigh_evidence(search: Search, files: Sequence[Candidate], covered: float) -> bool:
+    """Give every file its parts by the evidence about it; False if no model has read one."""
     for file in files:
         static = _find_nearest(search.probe, file.scores["dense"])
         deep = _find_nearest(search.deep, file.scores["deep"])
         if static is None and deep is None:
             return False
-        rows.append(Evidence(file.features["lexical_rel"], covered, static, deep))
-    for file, evidence in zip(files, rows, strict=True):
+        evidence = Evidence(file.features["lexical_rel"], covered, static, deep)
         words, meaning, beside = (_NAMED * part for part in split_evidence(evidence))
         names = {name: weight * file.features.get(name, 0.0) for name, weight in DOCS_NAMES.items()}
         file.parts = {"lexical_rel": words, "dense_rel": beside, **names}
-        file.parts["dense_rel" if evidence.deep is None else "deep_rel"] = meaning
+        file.parts["dense_rel" if deep is None else "deep_rel"] = meaning
+    return True
+
+
+def _read_best(deep: DeepVectors, files: Sequence[Candidate]) -> bool:
+    """Let the deeper model read how the best chunk of each of the best files begins."""
+    if deep.embed is None:
+        return False
+    best = nlargest(READ_TEXTS, files, key=attrgetter("score"))
+    chosen = [max(file.scores["dense"], key=file.scores["dense"].__getitem__) for file in best]
+    whole = (file.chunks[id_].embedded_text for file, id_ in zip(best, chosen, strict=True))
+    try:
+        rows = deep.embed(choose_read([text[:_READ_CHARS] for text in whole]))
+    except EmbeddingFailed:
+        return False  # the answer stands without it
+    for file, id_, value in zip(best, chosen, (rows @ deep.vector).tolist(), strict=False):
+        file.scores["deep"][id_] = value
     return True
 
 

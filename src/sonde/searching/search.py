@@ -146,17 +146,17 @@ class QueryVectors:
     def deep(self, store: ChunkStore, kind: Kind, probe: QueryVector) -> DeepVectors | None:
         """The query for the deeper model, where it can say more than the probe does.
 
-        Before it knows every chunk, it compares passages of code where a function is asked for.
-        Reports on code go without: they are found by places and names, and its use there is not
-        measured.
+        Before it knows every chunk, it reads the best documents, and the best passages of code
+        where a function is asked for. Reports go without: they are found by places and names, and
+        its use there is not measured.
         """
         embedder, question = self._deep, self.question
         if embedder is None or probe.model == embedder.name or (kind == "code" and question.report):
             return None
         have, total = store.coverage(embedder.name)
         complete = 0 < total == have
-        may_compare = kind == "code" and question.is_action
-        if not complete and not (may_compare and (self._may_load or embedder.is_loaded)):
+        may_read = question.is_action if kind == "code" else question.report is None
+        if not complete and not (may_read and (self._may_load or embedder.is_loaded)):
             return None
         vectors = self._embed(embedder)
         if vectors is None:
