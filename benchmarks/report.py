@@ -71,7 +71,7 @@ def render_page(results: Mapping[str, Any]) -> str:
             done = Path(__file__).with_name("speed.md").read_text()
             lines += ["## Search speed: optimisations", "", done]
     if LINES.exists():  # written by lines.py
-        lines += ["## Line search in a server, on a large tree", "", LINES.read_text(), TRIED.read_text()]
+        lines += ["## Line search in a server", "", LINES.read_text(), TRIED.read_text()]
     return "\n".join(lines).rstrip() + "\n"
 
 
