@@ -69,9 +69,9 @@ def render_page(results: Mapping[str, Any]) -> str:
             lines += _section(title, found)
         if group == "search":  # written by hand
             done = Path(__file__).with_name("speed.md").read_text()
-            lines += ["## Speed of a search: what was done, tried, dropped", "", done]
+            lines += ["## Search speed: optimisations", "", done]
     if LINES.exists():  # written by lines.py
-        lines += ["## Lines in a server, on a large tree", "", LINES.read_text(), TRIED.read_text()]
+        lines += ["## Line search in a server", "", LINES.read_text(), TRIED.read_text()]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -358,11 +358,12 @@ def write_table(hostile: Hostile, seed: int) -> str:
     ]
     return "\n".join(
         [
-            f"`make hostile`, seed {seed}: {sum(hostile.counts.values()):,} inputs.", "",
+            ("`make hostile` sends seeded hostile inputs to every surface. "
+             f"Seed {seed}, {sum(hostile.counts.values()):,} inputs:"), "",
             "| surface | sent | answered | refused | closed | problems | slowest (s) | CPU (s) |",
             "|---|--:|--:|--:|--:|--:|--:|--:|", *rows, "",
-            "CPU is the most that one input took of the server.",
-            "Of documents, the time is the mean.", "",
+            "CPU is the server's time for its most expensive input.",
+            "For documents, the time is the mean.", "",
         ]
     )  # fmt: skip
 

@@ -234,7 +234,7 @@ def take_pictures(
                 page.reload()  # the first search of a server loads its models
                 if prepare:
                     prepare(page)
-                picture = Image.open(io.BytesIO(page.screenshot()))
+                picture = Image.open(io.BytesIO(page.screenshot(animations="disabled")))
                 picture.convert("RGB").save(folder / f"{name}-{look}.webp", quality=QUALITY)
                 context.close()
         browser.close()

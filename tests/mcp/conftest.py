@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -53,13 +52,6 @@ class Diary:
 
     def wait_for(self, event: str) -> None:
         wait_until(lambda: event in self.events, event, BOUND_S)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def heed_interrupts() -> None:
-    """A shell that runs the tests in its background has SIGINT ignored, for children too."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class RawClient:

@@ -88,6 +88,9 @@ def add_files(root: Path) -> None:
         "from src.cart import total_price\n\n\nclass Shop:\n    def sell(self, items):\n"
         "        return total_price(items)\n"
     )
+    (root / "src" / "steps.py").write_text(
+        "".join(f"def step_{n}():\n    return {n}\n" for n in range(99))
+    )
     cells = [
         {"cell_type": "markdown", "source": ["# Sums\n", HOSTILE]},
         {"cell_type": "code", "execution_count": 1, "source": "total_price([])", "outputs": [
@@ -243,6 +246,12 @@ def test_it_works_without_scripts(site):
     links = [link for link in folder.links if "cart.py" in link]
     assert links
     assert any("path=%2F" in link for link in folder.links), "the way up"
+
+
+@needs_browser
+def test_the_outline_marks_the_definition_that_a_link_leads_to(visit):
+    page = visit("/view?path=src/steps.py#L81")
+    page.locator(".outline [aria-current]", has_text="step_40").wait_for()
 
 
 @needs_browser

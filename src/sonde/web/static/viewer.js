@@ -307,7 +307,7 @@
   let due = 0;
   function markOutline() {
     due = 0;
-    const row = document.elementFromPoint(whole.getBoundingClientRect().left + 8, innerHeight / 3)?.closest("[id^=L]");
+    const row = document.elementFromPoint(whole.getBoundingClientRect().left + 8, innerHeight * 0.35 + 8)?.closest("[id^=L]");
     if (!row) return;
     const now = Number(row.id.slice(1));
     const inside = outline.findLast((each) => Number(each.dataset.line) <= now);
