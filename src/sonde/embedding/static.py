@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from itertools import chain
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +117,18 @@ class Pieces(dict[str, tuple[int, ...]]):
         return result
 
 
+_SHARED: WeakValueDictionary[Traversable, Pieces] = WeakValueDictionary()
+
+
+def _share_pieces(folder: Traversable) -> Pieces:
+    """The pieces of a folder, which have a row in each of its tables: read once for all models."""
+    with _PARSING:
+        pieces = _SHARED.get(folder)
+        if pieces is None:
+            pieces = _SHARED[folder] = Pieces(read_vocabulary(folder, "static-vocab.txt"))
+        return pieces
+
+
 _Table = tuple[NDArray[np.int8], NDArray[np.float32], float]
 """Rows, their scales, and the share of the table in a vector."""
 
@@ -155,7 +168,7 @@ class StaticEmbedder:
     def _load(self) -> tuple[Pieces, list[_Table]]:
         with self._lock:
             if self._loaded is None:
-                pieces = Pieces(read_vocabulary(self._folder, "static-vocab.txt"))
+                pieces = _share_pieces(self._folder)
                 length = math.hypot(*self.tables.values())
                 tables = [(*self._map(name), n / length) for name, n in self.tables.items()]
                 self._loaded = (pieces, tables)
