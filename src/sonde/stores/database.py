@@ -329,7 +329,8 @@ class Database:
         if application != self._form.application_id and (
             application or writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
         ):
-            raise self._form.damage(f"{self.path} is of another program", path=self.path)
+            detail = f"{self.path} is a database of another program"
+            raise self._form.damage(detail, path=self.path)
         refuse_newer(self.path, version, self._form.version)
         return int(version)
 
