@@ -16,6 +16,7 @@ from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
+from sonde.ranking.passages import FILES
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching.modes import rank_hybrid
@@ -99,7 +100,7 @@ def test_the_best_passages_are_compared_by_the_model_itself(
 
     after = rank(store, static, ask(deep, embed))
     compared = [text.split("\n", 1)[0] for text in texts]
-    assert len(compared) == 8
+    assert len(compared) == FILES
     assert set(compared) <= set(before)
     others = [path for path in before if path not in compared]
     assert [path for path in after if path in others] == others

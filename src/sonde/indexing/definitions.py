@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from sonde.embedding.base import Embedder, Mode, Vectors
+from sonde.ranking.evidence import OPENING_CHARS
 from sonde.ranking.passages import split_comments
 from sonde.stores.chunks.base import place_digest
 from sonde.types import Chunk, Symbol
-
-_CHARS = 350  # of a definition: as good as all of it, in a third of the time
 
 
 def embed_chunks(
@@ -65,4 +64,4 @@ def _write(path: str, symbol: Symbol, lines: Sequence[str], later: Sequence[Symb
         text = "\n".join([*lines[:own], names])
     elif symbol.kind == "function":
         text = split_comments(text)[0]
-    return f"{path} {symbol.name}\n{text[:_CHARS]}"
+    return f"{path} {symbol.name}\n{text[:OPENING_CHARS]}"

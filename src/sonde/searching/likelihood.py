@@ -18,6 +18,7 @@ from sonde.embedding.nearness import find_nearness, measure_nearness
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.evidence import (
+    OPENING_CHARS,
     READ_TEXTS,
     Evidence,
     choose_read,
@@ -37,7 +38,6 @@ _CONSTANT, _SLOPE, _LEAST = -3.3, 1.35, 1e-6
 """From the score of code within a project to a likelihood: fitted on 371 questions on four
 projects, of which 104 were answered first; the least keeps logarithms finite."""
 _NAMED = 0.6  # of the evidence of documents beside their names; fitted on links of seven projects
-_READ_CHARS = 350  # of a chunk that the deeper model reads while the caller waits
 _WEIGHED = 3  # hits, the best: the first may name what the second explains
 
 
@@ -98,7 +98,7 @@ def _read_best(deep: DeepVectors, files: Sequence[Candidate]) -> bool:
     chosen = [max(file.scores["dense"], key=file.scores["dense"].__getitem__) for file in best]
     whole = (file.chunks[id_].embedded_text for file, id_ in zip(best, chosen, strict=True))
     try:
-        rows = deep.embed(choose_read([text[:_READ_CHARS] for text in whole]))
+        rows = deep.embed(choose_read([text[:OPENING_CHARS] for text in whole]))
     except EmbeddingFailed:
         return False  # the answer stands without it
     for file, id_, value in zip(best, chosen, (rows @ deep.vector).tolist(), strict=False):

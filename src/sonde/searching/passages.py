@@ -9,6 +9,7 @@ from operator import itemgetter
 
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
+from sonde.ranking.evidence import OPENING_CHARS, READ_TEXTS, choose_read
 from sonde.ranking.passages import (
     FILES,
     Group,
@@ -34,8 +35,6 @@ _WEIGHED, _WEIGHED_CLOSELY = 40, 64
 found by its file; what a function does shows in its text alone."""
 _HOPEFUL = 24  # chunks whose definitions are weighed whatever their names: the best by all evidence
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
-_DEEPENED = 8  # passages that the deeper model compares while the caller waits: more gain little
-_DEEP_CHARS = 350  # of a passage that it reads, as of the stored vectors
 _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
 
 
@@ -65,12 +64,12 @@ def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> No
     ranked = [
         (group.score(share, at), one) for group in groups for at, one in enumerate(group.passages)
     ]
-    best = [one for _, one in sorted(ranked, key=lambda pair: -pair[0])[:_DEEPENED]]
+    best = [one for _, one in nlargest(READ_TEXTS, ranked, key=itemgetter(0))]
     try:
-        values = deep.embed([_write_short(one) for one in best]) @ deep.vector
+        values = deep.embed(choose_read([_write_short(one) for one in best])) @ deep.vector
     except EmbeddingFailed:
         return  # the answer stands without it
-    for one, value in zip(best, (values - values.min()).tolist(), strict=True):
+    for one, value in zip(best, (values - values.min()).tolist(), strict=False):
         # above the least of them: none falls behind those that were not compared
         one.features["own_deep"] = value
     for group in groups:
@@ -82,7 +81,7 @@ def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> No
 def _write_short(one: Passage) -> str:
     """A passage as the deeper model reads it; see `sonde.indexing.definitions`."""
     is_function = one.symbol is not None and one.symbol.kind == "function"
-    return _write_own(one, one.code if is_function else one.text, _DEEP_CHARS)
+    return _write_own(one, one.code if is_function else one.text, OPENING_CHARS)
 
 
 def gather_passages(
