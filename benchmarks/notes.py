@@ -24,15 +24,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from at_once import forget_read, opened
 from client import Client
 
 from sonde.knowledge.editing import import_knowledge
 from sonde.runtime.work import Work
-from sonde.settings import load_settings
 from sonde.tools.code import search_docs
 from sonde.tools.index import create_index
 from sonde.tools.knowledge import knowledge_search
-from sonde.wiring import build_app
 
 DEPTHS = (1, 3, 10)
 WAIT_S = 900.0  # for the deep vectors of some hundred notes, on a busy machine
@@ -85,23 +84,19 @@ def ask_at_once(
     questions: list[tuple[str, str]], folder: Path, home: Path, *, docs: bool
 ) -> list[int]:
     """The same while the deep model has read nothing of the notes, whatever was asked before."""
-    settings = load_settings({}, home=home, assume_yes=True)
-    app = build_app(settings, start=folder)
-    static, deep = app.knowledge.models.list_all()
-    deep.embed(["loaded, as in a server"], "query")
-    ranks = []
-    if docs:
-        create_index(app, str(folder), work=Work())
-    else:
-        import_knowledge(app.knowledge, str(folder), work=Work())
-    for question, name in questions:
-        app.knowledge.of("local").forget_models("notes", [static.name])
+    with opened(folder, home) as app:
         if docs:
-            answer: Any = search_docs(app, question, work=Work())
+            create_index(app, str(folder), work=Work())
         else:
-            answer = knowledge_search(app, question, limit=10, dedupe=False, work=Work())
-        ranks.append(find_rank(answer["results"], name))
-    app.close()
+            import_knowledge(app.knowledge, str(folder), work=Work())
+        ranks = []
+        for question, name in questions:
+            forget_read(app)
+            if docs:
+                answer: Any = search_docs(app, question, work=Work())
+            else:
+                answer = knowledge_search(app, question, limit=10, dedupe=False, work=Work())
+            ranks.append(find_rank(answer["results"], name))
     return ranks
 
 

@@ -1,12 +1,13 @@
 """One `search` over code, docs and notes: how often the right answer leads, wherever it lives.
 
-    python benchmarks/one_list.py REPOSITORIES QUERIES [--same] [--deep] [--at FOLDER]
+    python benchmarks/one_list.py REPOSITORIES QUERIES [--same] [--deep | --at-once] [--at FOLDER]
 
 QUERIES are the labelled questions on code (`quality.py`), `data/docs.jsonl` has those on documents,
 `data/notes.jsonl` and `data/notes_everyday.jsonl` those on notes. The code of each project that has
 questions of the first two kinds is indexed with the documents of the next one, so that only one
 source holds the answer (`--same`: with its own, where a page and a class may both answer); all
-notes are imported. Each question is asked twice: in the source that has its answer, and in all.
+notes are imported. Each question is asked twice: in the source that has its answer, and in all;
+with the static model alone, with all deep vectors, or as right after indexing (`at_once.py`).
 REPOSITORIES: as of `docs_search.py`; what is indexed in FOLDER is used again.
 """
 
@@ -22,9 +23,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from at_once import forget_read, opened
 from client import Client
 from docs_search import check_out, is_document
 from notes import wait_for_vectors, write_notes
+
+from sonde.runtime.work import Work
+from sonde.tools.research import search
 
 DATA = Path(__file__).parent / "data"
 Asked = tuple[str, str, tuple[str, ...]]
@@ -94,12 +99,30 @@ def ask_project(folder: Path, env: dict[str, str], asked: list[Asked]) -> list[t
         ]
 
 
+def ask_at_once(folder: Path, home: Path, asked: list[Asked]) -> list[tuple[bool, ...]]:
+    """The same before the deep model has made any vector."""
+    with opened(folder, home) as app:
+
+        def is_led(source: str, question: str, answers: tuple[str, ...]) -> bool:
+            forget_read(app)
+            sources = (source,) if source else ()
+            found: Any = search(app, question, 3, sources=sources, dedupe=False, work=Work())
+            return is_first(found["results"], answers)
+
+        return [
+            (is_led(source, question, answers), is_led("", question, answers))
+            for source, question, answers in asked
+        ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("repositories", type=Path)
     parser.add_argument("queries", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--deep", action="store_true")
+    stage = parser.add_mutually_exclusive_group()
+    stage.add_argument("--deep", action="store_true")
+    stage.add_argument("--at-once", action="store_true")
     parser.add_argument("--same", action="store_true")
     parser.add_argument("--at", type=Path)
     parser.add_argument("--show", type=int, default=0, metavar="N")
@@ -120,7 +143,10 @@ def main() -> None:
             env["SONDE_EMBEDDING"] = "auto" if args.deep else "static"
             told = prepare(place, env, deep=args.deep)
             asked = [*of_docs.docs, *of_code.code, *told[at :: len(projects)]]
-            first = ask_project(place / "project", env, asked)
+            if args.at_once:
+                first = ask_at_once(place / "project", place / "home", asked)
+            else:
+                first = ask_project(place / "project", env, asked)
         for (source, _, _), each in zip(asked, first, strict=True):
             found[source].append(each)
         print(

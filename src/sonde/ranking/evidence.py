@@ -73,8 +73,8 @@ NEAR_ENOUGH = 0.6
 """Spreads above unrelated texts from which a text without any of the words may be an answer. About
 one unrelated text in four is so near: likelihoods, below, decide which candidates are shown."""
 LIKELY_ENOUGH = 0.04
-"""Results that are less likely are left out of lists of several sources; one in 150 is right."""
-_LIKELY_BEST = 0.003  # how likely the best text without any of the words must be to be shown
+"""Results that are less likely are left out of lists of several sources."""
+_LIKELY_BEST = 0.02  # from here, texts without any of the words are shown: fitted notes all are
 _LEAST_LIKELY = 0.0005  # and the others after it
 
 READ_TEXTS, READ_CHARS = 16, 3_000
