@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 from tests.contents import read_index
 
+from sonde.app import App
+from sonde.runtime.work import Work
 from sonde.stores.chunks.sqlite import SqliteChunkStore
+from sonde.tools.index import create_index
 
 PATIENCE_S = 120.0
 # Root reads everything by these two powers; without them file modes hold for it as for anyone.
@@ -138,13 +141,13 @@ def sonde(tmp_path: Path) -> Sonde:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, sonde: Sonde) -> Callable[[], dict[str, Any]]:
+def fresh(open_app: Callable[..., App], sonde: Sonde) -> Callable[[], dict[str, Any]]:
     """What a new index of the project as it is now would hold."""
 
     def build() -> dict[str, Any]:
-        other = Sonde(sonde.project, tmp_path / "fresh")
-        other.ask("index", "--yes")
-        return check_index(other.folder)
+        app = open_app("fresh", start=sonde.project)
+        create_index(app, work=Work())
+        return check_index(app.workspace.projects.get(sonde.project).folder)
 
     return build
 

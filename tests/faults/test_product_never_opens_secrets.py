@@ -56,7 +56,7 @@ def trace(
     Each message is sent once the one before is answered.
     """
     calls = "trace=open,openat,openat2,connect"
-    tracer = ["strace", "-f", "-qq", "-y", "-s", "4096", "-e", calls, "-o", str(log)]
+    tracer = ["strace", "--seccomp-bpf", "-fqqy", "-s", "4096", "-e", calls, "-o", str(log)]
     process = subprocess.Popen(
         [*tracer, *sonde.command(*args)],
         stdin=subprocess.PIPE,

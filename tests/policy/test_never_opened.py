@@ -51,7 +51,8 @@ def make_tree(root: Path) -> None:
 def list_opened(command: list[str], folder: Path) -> set[str]:
     """Full paths of everything that the command and its children opened below `folder`."""
     log = folder.parent / "trace.log"
-    tracer = ["strace", "-f", "-y", "-s", "4096", "-e", "trace=open,openat,openat2", "-o", log]
+    calls = "trace=open,openat,openat2"
+    tracer = ["strace", "--seccomp-bpf", "-f", "-y", "-s", "4096", "-e", calls, "-o", log]
     done = subprocess.run([*tracer, *command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     # With -y the call ends in "= 3</full/path>", so relative opens are told apart too.

@@ -47,7 +47,7 @@ def say_everything(shell: Shell, lines: list[str], log: Path) -> str:
     """Run commands, and return what they printed, stored and passed to other processes."""
     script = "\n".join(f"{shlex.join(SONDE)} {line}" for line in lines)
     assert shutil.which("strace") or not os.environ.get("CI"), "needs strace"
-    tracer = ("strace", "-f", "-qq", "-s", "9999", "-e", "trace=execve", "-o", str(log))
+    tracer = ("strace", "--seccomp-bpf", "-fqq", "-s", "9999", "-e", "trace=execve", "-o", str(log))
     done = subprocess.run(
         [*(tracer if shutil.which("strace") else ()), "sh", "-c", script], cwd=shell.folder,
         env=shell.environ, stdin=subprocess.DEVNULL, capture_output=True, text=True,
