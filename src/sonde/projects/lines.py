@@ -294,7 +294,7 @@ def find_changed_hits(
     for project, known in states.items():
         try:
             tree = workspace.projects.get(project).tree
-            changed: Collection[str] = find_changed(known, known, tree.check_all)
+            changed: Collection[str] = find_changed(tree.check_all(known), known)
         except (FileMissing, PermissionDenied):  # the project's folder itself is gone
             changed = known
         moved |= {(project, path) for path in changed}
