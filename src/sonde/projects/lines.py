@@ -97,7 +97,7 @@ def look_around(
     everywhere = "" in places or not places
     if project and tree is project.tree:
         candidates = project.part(KnownFiles).candidates
-        if everywhere or candidates.has_looked:
+        if everywhere or candidates.seen:
             return candidates.look(tree.sources), candidates.list_skipped()
     found: dict[str, ListedFile | Skipped] = {}
     for place in [""] if everywhere else places:

@@ -269,7 +269,7 @@ def refresh(
     if following and strategy == "lazy" and following.is_current():
         following.catch_up(_CATCH_UP_S)
     part, watched = project.part(KnownFiles), following and following.is_current()
-    in_use = follow or not workspace.stays or part.candidates.has_looked
+    in_use = follow or not workspace.stays or part.candidates.seen
     if not in_use or is_too_large(project):
         if workspace.stays and not watched and not project.is_fresh() and strategy != "git":
             index_job(workspace, project, existing=True)

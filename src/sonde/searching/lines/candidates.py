@@ -61,12 +61,7 @@ class LineCandidates:
         self._sources: tuple[Source, ...] = ()
         self._census = Census(())
         self._index: _Index | None = None
-        self.seen = 0  # files, by the last look
-
-    @property
-    def has_looked(self) -> bool:
-        """Whether another look at everything is cheap."""
-        return self._census.version > 0
+        self.seen = 0  # files, by the last look: another one is cheap
 
     def look(self, sources: Sequence[Source]) -> CandidateFiles:
         """Every admitted file as it is now."""
