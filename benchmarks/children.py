@@ -27,9 +27,16 @@ class Cost:
 
 
 def run_child(
-    command: Sequence[str], env: Mapping[str, str], cwd: Path, *, allowed: Sequence[int] = (0,)
+    command: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    *,
+    allowed: Sequence[int] = (0,),
+    behind: int = 0,
 ) -> Cost:
-    """Run to the end; the peak is that of all its processes together, looked at all the time."""
+    """Run to the end; the peak is that of all its processes together, looked at all the time. The
+    CPU that a process `behind` it uses meanwhile is added to its own."""
+    before = read_cpu(behind) if behind else 0.0
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.perf_counter()
         child = subprocess.Popen(
@@ -49,7 +56,8 @@ def run_child(
             said = err.read().decode(errors="replace")[-2000:]
             raise SystemExit(f"{command} failed with {child.returncode}:\n{said}")
         text = out.read().decode(errors="replace")
-    return Cost(wall, used.ru_utime + used.ru_stime, max(sizes[0], used.ru_maxrss / 1024), text)
+    cpu = used.ru_utime + used.ru_stime + (read_cpu(behind) - before if behind else 0.0)
+    return Cost(wall, cpu, max(sizes[0], used.ru_maxrss / 1024), text)
 
 
 def _watch_memory(pid: int, ended: threading.Event, sizes: list[float]) -> None:

@@ -275,7 +275,7 @@ def test_a_server_gets_ready_for_the_first_search_before_it_is_asked(
     run_sonde(served.root, served.place / "home", "index", "--yes")
     project = served.app.workspace.projects.get(served.root)
     begin_following(served.app.workspace)
-    wait_until(lambda: project.part(KnownFiles).candidates.has_looked, "the files are known")
+    wait_until(lambda: project.part(KnownFiles).candidates.seen, "the files are known")
     assert project.list_open()
     assert project.last_search == float("-inf"), "nobody has searched"
     assert project.seconds_idle() < 60, "what was loaded is kept for a while"

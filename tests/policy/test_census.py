@@ -98,6 +98,7 @@ def test_a_look_finds_what_a_walk_finds(
     census = Census([Source("", root, RULES)])
     for what, path, other in [*actions, ("look", "", "")]:
         act(root, what, path, other)
+        assert census.confirm([*walk(root), path]).items() <= walk(root).items()
         if what == "look":
             assert dict(census.look()) == walk(root)
             assert set(census.list_skipped()) == skip(root)
@@ -126,8 +127,9 @@ def test_a_look_trusts_the_times_of_folders_that_have_come_to_rest(
                 clock += 10**6
                 os.utime(place, ns=(clock, clock))
                 seen[place] = tell(place)
+        assert census.confirm([*walk(root), path]).items() <= walk(root).items()
         if what == "look":
-            assert dict(census.look()) == walk(root)
+            assert dict(census.look()) == census.confirm(walk(root)) == walk(root)
             assert set(census.list_skipped()) == skip(root)
 
 

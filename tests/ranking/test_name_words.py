@@ -1,37 +1,31 @@
-"""The words of names that files define: read once per content, within a bound."""
+"""The names that files define are compared with a question by their words."""
 
-from collections.abc import Collection
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sonde.ranking.name_words import NameWords
-from sonde.types import FileState
+from sonde.ranking.features import list_name_words
+from sonde.ranking.name_words import rate_names
+from sonde.ranking.question import Matches, overlap_of, read_question
 
-
-class Names:
-    """Names by path, and which of them were read."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def read(self, paths: Collection[str]) -> dict[str, list[tuple[str, str]]]:
-        self.asked += paths
-        return {path: [(f"Cart.{path}Total", "function"), ("Cart.key", "key")] for path in paths}
+PARTS = ("Order", "URLs", "parsed", "migration", "db", "_", ".", "ordinal", "Über", "索引", "2")
+NAMES = st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join)
 
 
-def state(path: str, content: str) -> FileState:
-    return FileState(path, content, 1, 1, "python", "code")
+def test_names_are_rated_by_the_words_they_share_with_the_question() -> None:
+    names = [("Cart.addItem", "function"), ("Cart.items", "value"), ("Order", "type")]
+    rates, features = rate_names(names, Matches(["add", "item", "cart"]))
+    assert rates == {0: pytest.approx(0.8), 1: pytest.approx(0.5)}
+    # a member that holds a value says nothing about the file
+    assert features == {"definitions_recall": pytest.approx(2 / 3), "definition_f1": rates[0]}
 
 
-def test_names_are_read_again_when_the_content_is_another() -> None:
-    names, words = Names(), NameWords(100)
-    found = words.read([state("a", "1"), state("b", "1")], names.read)
-    assert [own.names[0][0] for own in found] == ["Cart.aTotal", "Cart.bTotal"]
-    words.read([state("b", "1"), state("a", "2")], names.read)
-    assert names.asked == ["a", "b", "a"]
-
-
-def test_no_more_names_are_kept_than_the_bound_and_one_question_more() -> None:
-    names, words = Names(), NameWords(1)
-    for path in ("a", "b", "c"):
-        words.read([state(path, "1")], names.read)
-    words.read([state("a", "1")], names.read)
-    assert names.asked == ["a", "b", "c", "a"]
+@given(st.lists(NAMES), st.lists(st.sampled_from([*PARTS, "parsing", "database", "uber"])))
+def test_the_same_names_are_found_as_when_each_is_taken_apart(
+    names: list[str], asked: list[str]
+) -> None:
+    matches = read_question(" ".join(asked)).matches
+    apart = [overlap_of(matches, list_name_words(name)[1])[2] for name in names]
+    rates, _ = rate_names([(name, "function") for name in names], matches)
+    # in the order of the file, so that equal names are chosen alike in every process
+    assert list(rates.items()) == [(at, rate) for at, rate in enumerate(apart) if rate]

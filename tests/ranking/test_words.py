@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
-from sonde.ranking.name_words import FileNames
 from sonde.ranking.question import (
     Matches,
     overlap_of,
@@ -93,11 +92,3 @@ def test_a_name_passed_over_could_not_have_matched(words: list[str], parts: list
 @given(draw_text(ANY, 300) | draw_text("".join(map(chr, range(128))), 300))
 def test_words_are_runs_of_letters_digits_and_underscores(text: str) -> None:
     assert find_words(text) == re.findall(r"\w+", text)
-
-
-def test_names_are_rated_by_the_words_they_share_with_the_question() -> None:
-    names = [("Cart.addItem", "function"), ("Cart.items", "value"), ("Order", "type")]
-    rates, features = FileNames(names).rate(Matches(["add", "item", "cart"]))
-    assert rates == {0: pytest.approx(0.8), 1: pytest.approx(0.5)}
-    # a member that holds a value says nothing about the file
-    assert features == {"definitions_recall": pytest.approx(2 / 3), "definition_f1": rates[0]}

@@ -155,7 +155,7 @@ def test_a_part_that_is_asked_for_first_is_looked_at_alone(
             first, later = open_app(home), open_app(home)
             everything = [row for row in lines(later, "walrus") if within(row[0], paths)]
             assert lines(first, "walrus", paths=paths) == everything
-            assert not find_project(first.workspace).part(KnownFiles).candidates.has_looked
+            assert not find_project(first.workspace).part(KnownFiles).candidates.seen
             assert lines(later, "walrus", paths=paths) == everything
 
 

@@ -71,10 +71,7 @@ class WordPiece:
 
 def _measure_pieces(ids: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
     """Pieces for one kind of position, and the length of the longest by first letter."""
-    longest: dict[str, int] = {}
-    for piece in ids:
-        longest[piece[:1]] = max(len(piece), longest.get(piece[:1], 0))
-    return ids, longest
+    return ids, {piece[:1]: len(piece) for piece in sorted(ids, key=len)}
 
 
 NAME, EVERYDAY_NAME = "sonde-static-1", "sonde-everyday-1"

@@ -12,8 +12,10 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain
 from typing import TypeVar
 
@@ -101,6 +103,13 @@ class Census:
                 self.version += 1
             return self._entries
 
+    def confirm(self, paths: Collection[str]) -> dict[str, ListedFile]:
+        """Files that are as the last look found them, as are the ignore files that apply to them,
+        of a project with one source; checking them takes ten times as long."""
+        with self._guard:
+            same = self._counts[0].confirm(paths) if self._prefixes == [""] else ()
+            return {path: self._entries[path] for path in same if path in self._entries}
+
     def list_skipped(self) -> list[Skipped]:
         """What the last look left out, a folder with everything in it as one."""
         with self._guard:
@@ -159,6 +168,21 @@ class _Count:
             changed |= more
         self._whole_at = now if touched is None else whole_at
         return changed
+
+    def confirm(self, paths: Collection[str]) -> Iterator[str]:
+        """Those of these files that are as in the last look, like every folder down to them."""
+
+        @cache
+        def is_listed(folder: str) -> bool:
+            known, above = self._known.get(folder), folder[: folder.rfind("/", 0, -1) + 1]
+            return known is not None and self._is_listed(known) and (not folder or is_listed(above))
+
+        for path in paths if f"{self._root.resolve()}{os.sep}" == self._base else ():
+            if is_listed(folder := path[: path.rfind("/") + 1]):
+                with suppress(OSError):
+                    stamp = _stamp_file(os.lstat(self._base + path))
+                    if self._known[folder].files.get(path) == stamp:
+                        yield path
 
     def _take_touched(self, now: float) -> list[str] | None:
         """The folders to look at; None for all."""

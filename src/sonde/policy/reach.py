@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -79,6 +80,7 @@ def is_too_wide(folder: Path) -> bool:
     return folder in (Path(folder.anchor), Path(home).resolve())
 
 
+@lru_cache(maxsize=1_000)
 def is_below(path: Path, folders: tuple[Path, ...]) -> bool:
     """Whether a path is one of these folders or lies below one."""
     return any(path.is_relative_to(folder) for folder in folders)

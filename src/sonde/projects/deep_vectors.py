@@ -9,7 +9,7 @@ from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, SondeError
 from sonde.indexing.pipeline import refine_vectors
 from sonde.projects.project import Project, Workspace
-from sonde.projects.update import index_job, update_project
+from sonde.projects.update import follow_project, index_job, update_project
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work, WriterLock
 
@@ -64,6 +64,13 @@ def model_mismatch_note(workspace: Workspace, project: Project) -> str:
         f"answered by words alone: the index was embedded by {others}, not by "
         f"{workspace.deep.name}; `sonde index --deep` or reindex_project embeds it again"
     )
+
+
+def begin_background_work(workspace: Workspace, project: Project, *, follow: bool = True) -> None:
+    """Keep an index current from now on, and make its missing deep vectors; in servers only."""
+    if follow:
+        follow_project(workspace, project)
+    schedule_deep_embedding(workspace, project)
 
 
 def schedule_deep_embedding(workspace: Workspace, project: Project) -> None:

@@ -105,6 +105,8 @@ def is_searchable(project: Project) -> bool:
 
 def is_too_large(project: Project) -> bool:
     """Whether looking at every file takes longer than a search should."""
+    if 0 < project.part(KnownFiles).candidates.seen <= _MAX_LOOKED_FILES:
+        return False
     return sum(store.counts().files for store in project.stores().values()) > _MAX_LOOKED_FILES
 
 
@@ -114,7 +116,10 @@ def find_stale_files(project: Project, known: Mapping[str, FileState | None]) ->
     unknown = known.keys() - states.keys()
     for store in project.stores().values() if unknown else ():
         states |= store.files(unknown)
-    return find_changed(known.keys(), states, project.tree.check_all)
+    tree = project.tree
+    same = project.part(KnownFiles).candidates.confirm(tree.sources, known.keys())
+    verdicts = {**same, **tree.check_all(known.keys() - same.keys())}
+    return find_changed(verdicts, states)
 
 
 def describe_deep_vectors(workspace: Workspace, project: Project) -> str:

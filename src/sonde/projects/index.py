@@ -18,8 +18,8 @@ from sonde.policy.changes import remove_hook
 from sonde.policy.deny_list import can_allow
 from sonde.policy.roots import detect_root, resolve_inside
 from sonde.projects.deep_vectors import (
+    begin_background_work,
     model_mismatch_note,
-    schedule_deep_embedding,
     start_deep_embedding,
 )
 from sonde.projects.find import (
@@ -132,8 +132,7 @@ def build_index(
     if force and (running := workspace.jobs.find(f"index:{project.key}")):
         running.wait(work)  # joining it would rebuild nothing
     report: IndexReport = index_job(workspace, project, force=force).join(work)
-    follow_project(workspace, project)
-    schedule_deep_embedding(workspace, project)
+    begin_background_work(workspace, project)
     return report
 
 
@@ -147,8 +146,7 @@ def start_indexing(workspace: Workspace, project: Project, *, force: bool = Fals
 
     def run(inner: Work) -> IndexReport:
         report = update_project(workspace, project, inner, force=force)
-        follow_project(workspace, project)
-        schedule_deep_embedding(workspace, project)
+        begin_background_work(workspace, project)
         if workspace.static is None:  # a named provider embeds what it has not embedded yet
             start_deep_embedding(workspace, project)
         return report

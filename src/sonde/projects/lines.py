@@ -97,7 +97,7 @@ def look_around(
     everywhere = "" in places or not places
     if project and tree is project.tree:
         candidates = project.part(KnownFiles).candidates
-        if everywhere or candidates.has_looked:
+        if everywhere or candidates.seen:
             return candidates.look(tree.sources), candidates.list_skipped()
     found: dict[str, ListedFile | Skipped] = {}
     for place in [""] if everywhere else places:
@@ -294,7 +294,7 @@ def find_changed_hits(
     for project, known in states.items():
         try:
             tree = workspace.projects.get(project).tree
-            changed: Collection[str] = find_changed(known, known, tree.check_all)
+            changed: Collection[str] = find_changed(tree.check_all(known), known)
         except (FileMissing, PermissionDenied):  # the project's folder itself is gone
             changed = known
         moved |= {(project, path) for path in changed}

@@ -12,11 +12,11 @@ from sonde.embedding.nearness import describe_language
 from sonde.errors import Cancelled, CatalogError, DocsIndexNotFound, EmptyQuery
 from sonde.paging.cursor import ResultSet
 from sonde.projects.deep_vectors import (
+    begin_background_work,
     count_damaged,
     describe_damage,
     mend_vectors,
     model_mismatch_note,
-    schedule_deep_embedding,
 )
 from sonde.projects.find import ALL, name_scope, note_missing, projects_asked, require_index
 from sonde.projects.freshness import find_stale_files, is_searchable
@@ -202,7 +202,7 @@ def rank_everywhere(
                 notes.append(note)
             if left_out:
                 damage.append(describe_damage(project, left_out))
-            schedule_deep_embedding(workspace, project)
+            begin_background_work(workspace, project, follow=request.project != ALL)
     if failures and (request.project != ALL or not hits):
         raise list(failures.values())[-1]
     notes += [*vectors.notes, *(f"{key}: {one.user_message}" for key, one in failures.items())]

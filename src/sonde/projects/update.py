@@ -258,19 +258,18 @@ def refresh(
 ) -> str:
     """Index changes before a search, in a server only a few: the rest in the background.
 
-    Returns what the index covers then. Without `follow`, only of a project that is in use. With
-    `look`, every file is looked at even if that was done moments ago.
+    Returns what the index covers then. Without `follow`, only of a project that is in use; with it,
+    the caller follows the project once it has its answer, as both look at every file. With `look`,
+    every file is looked at even if that was done moments ago.
     """
     project.note_search()
     if project.settings.name:
         return "complete" + describe_deep_vectors(workspace, project)
-    if follow:
-        follow_project(workspace, project)
     following, strategy = project.following, project.settings.strategy
     if following and strategy == "lazy" and following.is_current():
         following.catch_up(_CATCH_UP_S)
     part, watched = project.part(KnownFiles), following and following.is_current()
-    in_use = follow or not workspace.stays or part.candidates.has_looked
+    in_use = follow or not workspace.stays or part.candidates.seen
     if not in_use or is_too_large(project):
         if workspace.stays and not watched and not project.is_fresh() and strategy != "git":
             index_job(workspace, project, existing=True)

@@ -21,6 +21,7 @@ from sonde.projects.find import find_project, indexed_project
 from sonde.projects.freshness import find_stale_files
 from sonde.projects.project import Project, ProjectPart, Workspace
 from sonde.projects.update import (
+    follow_project,
     refresh,
     reindex_stale_files,
     repairing_corruption,
@@ -261,6 +262,7 @@ def refresh_views(
     """Bring the views up to date with the index. Returns a note if that is not done in time."""
     if not again:
         refresh(workspace, project, work)
+        follow_project(workspace, project)
     stamp = tuple(store.generation() for store in project.stores().values())
     if project.part(Views).made_from() == stamp:
         return ""

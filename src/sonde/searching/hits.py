@@ -19,17 +19,16 @@ _ENDINGS = ("", "e", "s", "es", "ed", "er", "or", "ing", "ion", "ate", "ation", 
 _LIKENESS = 0.75  # of a name that is offered instead: one letter in four may differ
 _MOST_NAMES = 3  # that are offered
 
-CheckAll = Callable[[Collection[str]], Mapping[str, ListedFile | Skipped]]
 Read = Callable[[str], FileContent | Skipped]
 
 
 def find_changed(
-    paths: Collection[str], states: Mapping[str, FileState], check_all: CheckAll
+    verdicts: Mapping[str, ListedFile | Skipped], states: Mapping[str, FileState]
 ) -> set[str]:
-    """Which of these files are no longer as they were when indexed."""
+    """Which of these files, as they are found now, are no longer as they were when indexed."""
     return {
         path
-        for path, found in check_all(paths).items()
+        for path, found in verdicts.items()
         if isinstance(found, Skipped)
         or (state := states.get(path)) is None
         or found.stamp != state.stamp

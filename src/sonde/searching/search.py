@@ -17,7 +17,7 @@ from sonde.embedding.base import PASSAGE_MODES, Embedder, Mode, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
-from sonde.ranking.name_words import NameWords
+from sonde.ranking.name_words import rate_names
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
@@ -110,7 +110,6 @@ class RecentVectors:
 
 
 _RECENT = RecentVectors(2_000)  # 3 MB
-_NAME_WORDS = NameWords(40_000)  # 10 MB
 
 
 class QueryVectors:
@@ -198,9 +197,9 @@ def read_names(search: Search, question: Question, files: Sequence[Candidate]) -
 
 def compare_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
     """Compare the names that files define with the question."""
-    names = _NAME_WORDS.read([file.state for file in files], search.store.names_of)
-    for file, own in zip(files, names, strict=True):
-        file.named, measured = own.rate(question.matches)
+    names = search.store.names_of([file.state.path for file in files])
+    for file in files:
+        file.named, measured = rate_names(names.get(file.state.path, ()), question.matches)
         file.features |= {} if question.is_symbol else measured
 
 

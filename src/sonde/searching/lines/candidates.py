@@ -61,11 +61,7 @@ class LineCandidates:
         self._sources: tuple[Source, ...] = ()
         self._census = Census(())
         self._index: _Index | None = None
-
-    @property
-    def has_looked(self) -> bool:
-        """Whether another look at everything is cheap."""
-        return self._census.version > 0
+        self.seen = 0  # files, by the last look: another one is cheap
 
     def look(self, sources: Sequence[Source]) -> CandidateFiles:
         """Every admitted file as it is now."""
@@ -74,7 +70,13 @@ class LineCandidates:
                 self._sources, self._index = tuple(sources), None
                 self._census = Census(sources)
             entries = self._census.look()
+            self.seen = len(entries)
             return CandidateFiles(entries, self._census.version)
+
+    def confirm(self, sources: Sequence[Source], paths: Collection[str]) -> dict[str, ListedFile]:
+        """Those of these files that are as the last look found them, as far as that is cheap."""
+        with self._guard:
+            return self._census.confirm(paths) if self._sources == tuple(sources) else {}
 
     def list_skipped(self) -> list[Skipped]:
         """What the last look left out."""

@@ -58,7 +58,7 @@ class LexicalIndex:
         self, connection: apsw.Connection, terms: Sequence[str], limit: int, where: Filter
     ) -> list[Scored]:
         """The best chunks for these terms among those allowed."""
-        counts = self._recall_counts(connection, lexicon.list_query_terms(terms))
+        counts = self.count(connection, lexicon.list_query_terms(terms), roughly=True)
         allowed = self.allow(connection, where)
         kept = lexicon.choose_terms(counts, self._limits.postings)
         ranked = _rank(connection, kept, limit, allowed)
@@ -86,30 +86,22 @@ class LexicalIndex:
         self._ranges = (generation, where.paths, ranges)
         return ranges
 
-    def _recall_counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
-        """Roughly how many chunks hold each term: enough to tell rare from common."""
+    def count(
+        self, connection: apsw.Connection, terms: Iterable[str], *, roughly: bool = False
+    ) -> dict[str, int]:
+        """How many chunks hold each term: now, which reads all of its postings, or `roughly`, as of
+        not many changes ago."""
         state = _read_state(connection)
         with self._lock:
             grown = abs(state[0] - self._counted_at) * _RECOUNT_GROWTH > self._counted_at
             if grown or len(self._counts) > _CACHED_COUNTS:
                 self._counts, self._counted_at = {}, state[0]
-            known = self._counts
-        counts = {}
-        for term in terms:
-            counts[term], _ = known.get(term) or (count_term(connection, term), state)
-            if counts[term] and term not in known:
-                # a word that no chunk holds may come with the next edit
-                known[term] = (counts[term], state)
-        return counts
-
-    def count(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
-        """How many chunks hold each term now; counting reads all of its postings."""
-        state, known, counts = _read_state(connection), self._counts, {}
+            known, counts = self._counts, {}
         for term in terms:
             counts[term], then = known.get(term, (0, None))
-            if then != state:
+            if then is None or not (roughly or then == state):
                 counts[term] = count_term(connection, term)
-                if counts[term]:
+                if counts[term]:  # a word that no chunk holds may come with the next edit
                     known[term] = (counts[term], state)
         return counts
 
