@@ -51,6 +51,8 @@ QUESTIONS = [
     ("search", "x", "--path", "nowhere"),
     ("related", "src/cart.py:4", "-n", "1"),
     ("projects", "--json"),
+    ("knowledge", "search", "invoice"),
+    ("--color", "never", "knowledge", "search", "parcels", "--json"),
 ]
 
 

@@ -6,17 +6,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-QUICK = frozenset(("search", "grep", "related", "history", "files", "status", "projects"))
+QUICK = frozenset(
+    ("search", "grep", "related", "history", "files", "status", "projects", "knowledge search")
+)
 """Commands that run in the background process: short, asking nothing, changing no setting."""
 _TAKING = ("-p", "--project", "--color")  # options before the command that have a value
 
 
 def find_command(argv: Sequence[str]) -> str:
-    """The command in a command line; empty if there is none."""
+    """The command in a command line, of `knowledge` with its action; empty if there is none."""
     words = iter(argv)
     for word in words:
         if not word.startswith("-"):
-            return word
+            return f"{word} {next(words, '')}" if word == "knowledge" else word
         if word in _TAKING:
             next(words, "")
     return ""

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from sonde.cli.background import QUICK
+from sonde.cli.background import QUICK, find_command
 from sonde.cli.background.address import find_address
 from sonde.cli.background.front import Channel, is_same_user
 from sonde.runtime.private import hide_files
@@ -192,7 +192,7 @@ class Connection:
             args = parse_arguments(hello["argv"])
             if args.command == "mcp":
                 return self._serve_agent(args, hello)
-            if args.command in QUICK and not args.verbose:
+            if find_command(hello["argv"]) in QUICK and not args.verbose:
                 return self._run_command(args, hello)
         return self._channel.send({"alone": True})
 
