@@ -115,8 +115,9 @@ def test_a_server_lets_the_deep_model_read_the_best_notes_at_once(tmp_path: Path
     store.put("notes", [text_entry("notes", "", text, id=name) for name, text in notes])
     deep = load_provider("deep")
     query = read_knowledge_query("when do we travel to Austria's capital by rail")
-    for stays, read in ((False, 0), (True, READ_TEXTS)):
-        models = KnowledgeModels(load_provider("everyday"), deep, in_background=stays)
+    static = load_provider("everyday")
+    for first, stays, read in ((static, False, 0), (None, True, 0), (static, True, READ_TEXTS)):
+        models = KnowledgeModels(first, deep, in_background=stays)
         search = KnowledgeSearch(store, query, models)
         found = search.rank("notes")
         assert store.coverage("notes", deep.name)[0] == read

@@ -247,9 +247,10 @@ class KnowledgeSearch:
         self, source: Source, deep: Embedder, found: Sequence[tuple[RankedPiece, Evidence]]
     ) -> bool:
         """Let the deeper model read the best candidates that it has not read yet. Returns whether
-        there were any; it is not loaded for a single question."""
+        it did; it is not loaded for a single question, and a named service is not waited for."""
         have, total = self.store.coverage(source, deep.name)
-        if have == total or not (self.models.in_background or deep.is_loaded):
+        is_ready = self.models.in_background or deep.is_loaded
+        if have == total or not is_ready or not self.models.static:
             return False
         scores = weigh_evidence([evidence for _, evidence in found])
         ranked = sorted(zip(scores, found, strict=True), key=lambda each: -each[0])

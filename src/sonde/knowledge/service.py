@@ -160,9 +160,10 @@ def rank_sources(
     """The hits in each of the request's sources, best first, and `notes` on them."""
     store = library.seen_by(work.caller.user)
     sources = [source for source in SOURCES if source in request.sources]
-    held = sum(store.count(source)[0] > 0 for source in sources)
+    name = library.models.deep.name if library.models.deep else ""
+    unread = sum(have < total for have, total in (store.coverage(one, name) for one in sources))
     question = read_knowledge_query(request.query)
-    search = KnowledgeSearch(store, question, library.models, sources=held or 1)
+    search = KnowledgeSearch(store, question, library.models, sources=unread or 1)
     rankings, asked = [], read_who_and_when(request.query, library.now_ms())
     for source in sources:
         work.check()
