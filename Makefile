@@ -45,7 +45,7 @@ test: check ## Everything that CI runs
 	$(BIN)/python scripts/reference.py --check
 	$(BIN)/python scripts/architecture.py --check
 	$(BIN)/python scripts/rows.py --check
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal  # on two cores: many tests wait for a process
 
 agents: $(STAMP) ## Drive five real agents against a scripted model (npm; Linux x64)
 	sh scripts/agents/agents.sh "$(abspath $(BIN))/python" "$(abspath .clients)" $(AGENTS)

@@ -59,7 +59,8 @@ def shared(app: App) -> Iterator[App]:
 
 def find(person: Person, **given: Any) -> list[str]:
     """The ids that a search of all knowledge finds, with their sources."""
-    answer = person.use("knowledge_search", query="valve", limit=100, max_tokens=20_000, **given)
+    everything = {"query": "valve", "limit": 100, "max_tokens": 20_000, "dedupe": False}
+    answer = person.use("knowledge_search", **everything, **given)
     return [f"{row['source']}://{row['id']}" for row in answer["results"]]
 
 
