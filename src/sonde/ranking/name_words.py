@@ -14,8 +14,7 @@ def rate_names(
     """F1 of each name that shares a word with the question, by its place, and the features of all;
     the names are given with their kinds."""
     rates: dict[int, float] = {}
-    said: set[str] = set()
-    best = 0.0
+    said, best = set[str](), 0.0
     for at in _find_hopeful([name for name, _ in names], matches):
         name, kind = names[at]
         words = list_name_words(name)[1]
