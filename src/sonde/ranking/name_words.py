@@ -31,6 +31,8 @@ def _find_hopeful(names: Sequence[str], matches: Matches) -> list[int]:
     """Which names can hold a word of the question: all are looked through as one text, as taking
     each apart takes ten times as long."""
     text = "\n".join(names).lower()
+    if text.count("\n") >= len(names):  # one has several lines
+        return list(range(len(names)))
     found = set() if text.isascii() else {at for at, name in enumerate(names) if not name.isascii()}
     for start in matches.starts:
         at, line, end = text.find(start), 0, 0
