@@ -8,7 +8,7 @@ from sonde.ranking.features import list_name_words
 from sonde.ranking.name_words import rate_names
 from sonde.ranking.question import Matches, overlap_of, read_question
 
-PARTS = ("Order", "URLs", "parsed", "migration", "db", "_", ".", "ordinal", "Über", "索引", "2")
+PARTS = ("Order", "URLs", "parsed", "migration", "db", "_", ".", "ordinal", "Über", "索引", "\n")
 NAMES = st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join)
 
 

@@ -118,8 +118,7 @@ def find_stale_files(project: Project, known: Mapping[str, FileState | None]) ->
         states |= store.files(unknown)
     tree = project.tree
     same = project.part(KnownFiles).candidates.confirm(tree.sources, known.keys())
-    verdicts = {**same, **tree.check_all(known.keys() - same.keys())}
-    return find_changed(verdicts, states)
+    return find_changed({**same, **tree.check_all(known.keys() - same.keys())}, states)
 
 
 def describe_deep_vectors(workspace: Workspace, project: Project) -> str:

@@ -14,8 +14,7 @@ def rate_names(
     """F1 of each name that shares a word with the question, by its place, and the features of all;
     the names are given with their kinds."""
     rates: dict[int, float] = {}
-    said: set[str] = set()
-    best = 0.0
+    said, best = set[str](), 0.0
     for at in _find_hopeful([name for name, _ in names], matches):
         name, kind = names[at]
         words = list_name_words(name)[1]
@@ -32,6 +31,8 @@ def _find_hopeful(names: Sequence[str], matches: Matches) -> list[int]:
     """Which names can hold a word of the question: all are looked through as one text, as taking
     each apart takes ten times as long."""
     text = "\n".join(names).lower()
+    if text.count("\n") >= len(names):  # one has several lines
+        return list(range(len(names)))
     found = set() if text.isascii() else {at for at, name in enumerate(names) if not name.isascii()}
     for start in matches.starts:
         at, line, end = text.find(start), 0, 0

@@ -91,7 +91,7 @@ class LexicalIndex:
     ) -> dict[str, int]:
         """How many chunks hold each term: now, which reads all of its postings, or `roughly`, as of
         not many changes ago."""
-        state = _read_state(connection)
+        state = read_state(connection, "next_chunk"), read_state(connection, "chunks")
         with self._lock:
             grown = abs(state[0] - self._counted_at) * _RECOUNT_GROWTH > self._counted_at
             if grown or len(self._counts) > _CACHED_COUNTS:
@@ -104,10 +104,6 @@ class LexicalIndex:
                 if counts[term]:  # a word that no chunk holds may come with the next edit
                     known[term] = (counts[term], state)
         return counts
-
-
-def _read_state(connection: apsw.Connection) -> State:
-    return read_state(connection, "next_chunk"), read_state(connection, "chunks")
 
 
 def count_term(connection: apsw.Connection, term: str) -> int:
@@ -137,18 +133,12 @@ def _rank(
 ) -> list[Scored]:
     if not terms or limit < 1 or (allowed is not None and not allowed.size):
         return []
-    best = _take_best(_walk_ranking(connection, lexicon.spell_match(terms), allowed, limit), limit)
-    return order_ties(connection, best, limit)
-
-
-def _take_best(ranking: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, float]]:
-    """The first `limit`, and whatever ties with the last of them."""
     best: list[tuple[int, float]] = []
-    for pair in ranking:
+    for pair in _walk_ranking(connection, lexicon.spell_match(terms), allowed, limit):
         if len(best) >= limit and pair[1] != best[limit - 1][1]:
-            break
+            break  # whatever ties with the last of them is among them
         best.append(pair)
-    return best
+    return order_ties(connection, best, limit)
 
 
 def _walk_ranking(
