@@ -239,7 +239,8 @@ class KnowledgeSearch:
 
         def weigh(key: object) -> Evidence:
             near = {kind: groups[key][0] for kind, groups in by_kind.items() if key in groups}
-            return Evidence(words[key][0] / best if key in words else 0.0, covered, **near)
+            share = words[key][0] / best if key in words else 0.0
+            return Evidence(share, covered, is_message=source == "chats", **near)
 
         return [(piece, weigh(key)) for key, piece in found.items()]
 

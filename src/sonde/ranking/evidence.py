@@ -22,6 +22,8 @@ class Evidence:
     static: float | None = None
     deep: float | None = None
     """How near it is by each model, in spreads above unrelated texts; None: not embedded."""
+    is_message: bool = False
+    """Of a conversation: so short that even the answer holds few of the question's words."""
 
     @property
     def stage(self) -> str:
@@ -68,6 +70,7 @@ _WEIGHTS: Mapping[str, _Weights] = {
     "deep": _Weights(0.5, (-7.9, 2.0, 3.6, -1.7, 4.1)),
 }
 _WORDS = 4.0  # how much the best candidate by words counts: as one four spreads nearer
+_SAID = 0.6  # how much words count for a message, at least, once one or two are shared
 _BESIDE = 0.2  # of the static model's nearness, beside the deep one's
 NEAR_ENOUGH = 0.6
 """Spreads above unrelated texts from which a text without any of the words may be an answer. About
@@ -133,6 +136,8 @@ def split_evidence(each: Evidence) -> tuple[float, float, float]:
     between sources it means nothing."""
     even = _WEIGHTS[each.stage].even
     words = each.covered**2 / (each.covered**2 + even) if even else 1.0
+    if each.is_message and each.covered:
+        words = max(words, _SAID)
     near = 1.0 - words
     beside = 0.0 if each.deep is None else _BESIDE * (each.static or 0.0)
     return _WORDS * words * each.words, near * each.nearness, near * beside
