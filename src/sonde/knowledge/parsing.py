@@ -31,6 +31,7 @@ from sonde.knowledge.formats import (
     RefusedFormat,
     open_archive,
     read_member,
+    to_utf8,
 )
 from sonde.knowledge.formats.messengers import PEOPLE
 from sonde.knowledge.formats.pdf import SCAN_SECONDS, has_tesseract
@@ -74,7 +75,7 @@ def stream_entries(
         raise RefusedFormat("no_text", "the file is empty")
     if _OWN.search(file.path):
         raise RefusedFormat("unknown", "belongs to the program")
-    file = replace(file, nested=None if is_nested else _parse_nested)
+    file = replace(file, data=to_utf8(file.data), nested=None if is_nested else _parse_nested)
     try:
         for entry in find_parser(file, wanted)(file):
             if wanted and entry.source != wanted:

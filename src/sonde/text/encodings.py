@@ -1,13 +1,16 @@
 """Detection of legacy encodings, by evidence in the bytes.
 
 Japanese is known by its kana, Chinese by its most common characters (level 1 of GB 2312), Korean by
-its syllables, Russian by words of Cyrillic letters only; anything else is Western.
+its syllables, Russian by words of Cyrillic letters only; anything else is Western. UTF-16 without a
+byte order mark is known by Latin characters among others that are all in use.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
+from collections import Counter
 from contextlib import suppress
 
 _SAMPLE_BYTES = 1 << 16  # evidence beyond this changes nothing
@@ -22,6 +25,9 @@ _MIN_KANA = 0.15  # of Japanese at least so much is kana, of Chinese nothing
 _MIN_COMMON = 0.85  # level 1 holds over 99 % of written Chinese; names and marks are outside
 _MIN_LETTERS = 0.9  # of Russian, the rest is quotes and dashes
 _MIN_SYLLABLES = 10  # fewer pairs may lie in the range of Hangul by chance
+_NO_TEXT = ("Cc", "Cn", "Co")  # categories of characters that are controls, or nothing
+_CONTROLS = "\t\n\v\f\r\x1b"  # that texts have
+_MAX_NO_TEXT = 500  # one character in so many may be damage
 
 
 def guess_encoding(data: bytes) -> str:
@@ -59,3 +65,30 @@ def _decode(data: bytes, name: str) -> str:
 def decode_legacy(data: bytes) -> str:
     """Decode text that is not UTF-8; if no encoding fits, each byte is one character."""
     return _decode(data, guess_encoding(data)) or data.decode("latin-1")
+
+
+def decode_utf16(data: bytes) -> str | None:
+    """Text in UTF-16, by its byte order mark or by evidence; None if it is something else.
+
+    Short texts are known if most of their characters are Latin. Longer ones need few of them, such
+    as spaces and digits: numbers, sound and pictures would hold characters that no text has.
+    """
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and data[2:4] != b"\0\0":
+        return _decode(data, "utf-16") or None
+    sample = data[:_SAMPLE_BYTES]
+    zeros = [sample[::2].count(0), sample[1::2].count(0)]
+    name = "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
+    is_text = any(zeros) and _is_text(_decode(sample, name))
+    text = _decode(data, name) if is_text else ""
+    return text if text and (len(data) <= len(sample) or _is_text(text)) else None
+
+
+def _is_text(text: str) -> bool:
+    latin = len(text.encode("latin-1", "ignore"))
+    odd = sum(
+        count
+        for one, count in Counter(text).items()
+        if one < "\U00010000" and one not in _CONTROLS and unicodedata.category(one) in _NO_TEXT
+    )
+    enough = latin > 1 and latin > min(len(text) / 2, 8 + len(text) / 50)
+    return enough and odd * _MAX_NO_TEXT <= len(text)

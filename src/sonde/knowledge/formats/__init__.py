@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from sonde.knowledge.retrieval import cut_fields
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import MEDIA_TYPES, Entry, Piece, Source
+from sonde.text.encodings import decode_utf16
 from sonde.text.formats import count_of, read_time
 from sonde.types import Json, Skipped
 
@@ -53,6 +54,7 @@ _WIDER = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "as
           "euc-kr": "cp949", "iso-8859-9": "cp1254"}  # fmt: skip
 """What programs write where they name the narrower encoding, as browsers read it."""
 _SEVEN_BIT = ("iso-2022", "hz", "utf-7")  # encodings whose bytes look like ASCII
+_DECLARED = re.compile(r"(\A\s*<\?xml[^>]*?)\s+encoding=[\"'][^\"'>]*[\"']")
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
 
@@ -79,6 +81,8 @@ LOSSES: Mapping[str, str] = {
     "damaged part": "open the file in its own program, save it, and import it again",
     "encrypted part": "save it without a password or signature, and import it again",
     "picture": "text in pictures is not read; import the pictures themselves to have them read",
+    "stamp": "a picture without text on a page of a PDF; look at it there",
+    "drawing": "handwriting and drawings on a page of a PDF are not read; look at them there",
     "recording": "sound and video are not heard; import a transcript",
     "attached file": "save it and import it: its format is not read",
     "embedded object": "open it in its own program and save it as a file",
@@ -156,7 +160,9 @@ def decode_bytes(data: bytes, declared: str = "") -> str | None:
         with contextlib.suppress(LookupError, UnicodeDecodeError):
             return data.decode(declared or "iso2022_jp_2")
     with contextlib.suppress(UnicodeDecodeError):
-        return data.decode("utf-8-sig") if b"\0" not in data[:SAMPLE_BYTES] else decode_text(data)
+        if b"\0" in data[:SAMPLE_BYTES]:
+            return decode_utf16(data) or decode_text(data)
+        return data.decode("utf-8-sig")
     if declared:
         with contextlib.suppress(LookupError, UnicodeDecodeError):
             return data.decode(_WIDER.get(declared.strip().lower(), declared))
@@ -164,6 +170,12 @@ def decode_bytes(data: bytes, declared: str = "") -> str | None:
     if text.count("\ufffd") * 50 < len(text) - len(text.encode("ascii", "ignore")):
         return text.removeprefix("\ufeff") if b"\0" not in data[:SAMPLE_BYTES] else None
     return _guess_encoding(data) or decode_text(data)
+
+
+def to_utf8(data: bytes) -> bytes:
+    """A file in UTF-16 as one in UTF-8, so that all parsers know it; any other one as it is."""
+    text = decode_utf16(data)
+    return data if text is None else _DECLARED.sub(r"\1", text, count=1).encode()
 
 
 def _guess_encoding(data: bytes) -> str | None:
