@@ -31,7 +31,6 @@ from sonde.knowledge.formats import (
     RefusedFormat,
     open_archive,
     read_member,
-    to_utf8,
 )
 from sonde.knowledge.formats.messengers import PEOPLE
 from sonde.knowledge.formats.pdf import SCAN_SECONDS, has_tesseract
@@ -44,6 +43,7 @@ from sonde.policy.secrets import redact_secrets
 from sonde.runtime.processes import end_process, start_module
 from sonde.runtime.system import OUT_OF_TIME, limit_process, limit_time
 from sonde.stores.knowledge.base import Entry, Piece, Source
+from sonde.text.encodings import to_utf8
 from sonde.types import Skipped
 
 MAX_NESTED_ARCHIVES = 1  # Notion packs its parts once more; deeper nesting is a bomb

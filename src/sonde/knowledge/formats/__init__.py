@@ -54,7 +54,6 @@ _WIDER = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "as
           "euc-kr": "cp949", "iso-8859-9": "cp1254"}  # fmt: skip
 """What programs write where they name the narrower encoding, as browsers read it."""
 _SEVEN_BIT = ("iso-2022", "hz", "utf-7")  # encodings whose bytes look like ASCII
-_DECLARED = re.compile(r"(\A\s*<\?xml[^>]*?)\s+encoding=[\"'][^\"'>]*[\"']")
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
 
@@ -170,12 +169,6 @@ def decode_bytes(data: bytes, declared: str = "") -> str | None:
     if text.count("\ufffd") * 50 < len(text) - len(text.encode("ascii", "ignore")):
         return text.removeprefix("\ufeff") if b"\0" not in data[:SAMPLE_BYTES] else None
     return _guess_encoding(data) or decode_text(data)
-
-
-def to_utf8(data: bytes) -> bytes:
-    """A file in UTF-16 as one in UTF-8, so that all parsers know it; any other one as it is."""
-    text = decode_utf16(data)
-    return data if text is None else _DECLARED.sub(r"\1", text, count=1).encode()
 
 
 def _guess_encoding(data: bytes) -> str | None:

@@ -20,20 +20,13 @@ from sonde.knowledge.formats import (
     make_each,
     messengers,
     notes,
+    office,
     pdf,
     prompts,
     transcripts,
 )
 from sonde.knowledge.formats.data_files import SAMPLE_ROWS
-from sonde.knowledge.formats.office import (
-    is_legacy,
-    legacy,
-    opendocument,
-    outlook,
-    rtf,
-    sheets,
-    word,
-)
+from sonde.knowledge.formats.office import legacy, opendocument, outlook, rtf, sheets, word
 from sonde.stores.knowledge.base import Entry, Source
 
 Parser = Callable[[File], Iterable[Entry]]
@@ -71,9 +64,9 @@ _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...]
     (("doc", "xls"), lambda data: b"<html" in data[:2048].lower(), articles.parse_html),
     (("doc", "docx"), lambda d: b"opendocument.text" in d[:100], opendocument.parse_opendocument),
     (("doc",), lambda data: data.startswith(b"PK"), word.parse_docx),
-    (("docx", "docm", "dotx"), is_legacy, legacy.parse_doc),
-    (("xlsx", "xlsm"), is_legacy, sheets.parse_workbook),
-    (("pptx", "pptm", "ppsx"), is_legacy, legacy.parse_ppt),
+    (("docx", "docm", "dotx"), office.is_legacy, legacy.parse_doc),
+    (("xlsx", "xlsm"), office.is_legacy, sheets.parse_workbook),
+    (("pptx", "pptm", "ppsx"), office.is_legacy, legacy.parse_ppt),
     (("ppt", "pps"), lambda data: data.startswith(b"PK"), sheets.parse_pptx),
     (("mht", "mhtml", "eml"), articles.is_mhtml, articles.parse_mhtml),
     (("sqlite", "sqlite3", "db"), notes.is_apple_notes, notes.parse_apple_notes),

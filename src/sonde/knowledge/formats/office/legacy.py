@@ -33,7 +33,7 @@ _CONTAINER = 0xF
 _TEXT_UTF16, _TEXT_LATIN, _CSTRING = 0x0FA0, 0x0FA8, 0x0FBA  # texts
 _SLIDE_LIST, _SLIDE_PLACE, _USER_EDIT, _DIRECTORY = 0x0FF0, 0x03F3, 0x0FF5, 0x1772  # places
 _DOCUMENT, _NOTES, _COMMENT, _TAG_DATA, _TEXT_HEAD = 0x03E8, 0x03F1, 0x2EE0, 0x138B, 0x0F9F
-_OBJECT_LIST, _OBJECT, _HYPERLINK, _HYPERLINK_ID = 0x0409, 0x0FCC, 0x0FD7, 0x0FD3
+_OBJECT_LIST, _OBJECT, _LINKED, _LINK_ID = 0x0409, 0x0FCC, 0x0FD7, 0x0FD3  # charts and others
 _ACTION, _ACTION_ATOM, _ACTION_RANGE = 0x0FF2, 0x0FF3, 0x0FDF  # what a click does, and where
 _FOOTERS, _FOOTER_FLAGS, _SHOWN = 0x0FD9, 0x0FDA, {0: 0x04, 1: 0x10, 2: 0x20}
 # Those of drawings, by [MS-ODRAW].
@@ -304,7 +304,7 @@ class _Slides:
     def _read_objects(self, data: bytes) -> None:
         for each in _records(data):
             self.lost["embedded object"] += each.kind == _OBJECT
-            if each.kind == _HYPERLINK and (atom := _find(each.body, _HYPERLINK_ID)):
+            if each.kind == _LINKED and (atom := _find(each.body, _LINK_ID)):
                 self._links[atom.number()] = _read_strings(each.body).get(1, "")
 
     def _find_subject(self, place: _Record) -> int:

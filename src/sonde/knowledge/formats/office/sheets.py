@@ -19,11 +19,14 @@ from sonde.knowledge.formats.office import (
     OLE,
     R,
     find_main,
+    make_legacy,
     make_office,
     open_office,
+    open_ole,
     read_drawn_texts,
     read_part,
     read_relations,
+    read_stream,
     write_row,
 )
 from sonde.stores.knowledge.base import Entry
@@ -195,41 +198,50 @@ def _count_formulas(archive: zipfile.ZipFile, name: str) -> int:
 
 
 def parse_workbook(file: File) -> list[Entry]:
-    """A workbook of another program: XLS, XLSB, ODS."""
-    lost: Counter[str] = Counter()
-    lines = [*_read_sheets(file, lost), *dict.fromkeys(_read_remarks(file.data))]
-    lost["damaged part"] = len(file.left_out)
-    return [make_document(file, file.suffix, file.stem, "\n".join(lines), lost=lost)]
-
-
-def _read_remarks(data: bytes) -> Iterator[str]:
-    """Comments, text boxes, links, titles of charts and long texts of an XLS, which calamine
-    leaves out."""
+    """A workbook of another program: XLS, XLSB."""
     import olefile
 
-    if not data.startswith(OLE):
-        return
-    with contextlib.suppress(OSError, ValueError, struct.error):
-        records = olefile.OleFileIO(io.BytesIO(data)).openstream("Workbook").read()
-        left = 0  # characters of a text that are still to come
-        for kind, at, size in _list_records(records):
-            body = records[at : at + size]
-            if kind == _CONTINUE and left > 0 and size > 1:
-                text = body[1:].decode("utf-16-le" if body[0] & 1 else "latin-1", "replace")
-                left -= len(text)
-                yield text.strip("\0")
-                continue
-            left = 0
-            if kind == _TEXT_OBJECT:
-                (left,) = struct.unpack_from("<H", body, 10)
-            elif kind == _RESULT:
-                left = struct.unpack_from("<H", body)[0] - (size - 3) // (1 + (body[2] & 1))
-            elif kind == _CHART_TEXT:
-                yield body[4:].decode("utf-16-le" if body[3] & 1 else "latin-1", "replace")
-            elif kind == _LINK and (found := _URL.search(body)):
-                (length,) = struct.unpack("<I", found[1])
-                address = body[found.end() : found.end() + length].decode("utf-16-le", "replace")
-                yield address.partition("\0")[0]
+    lost: Counter[str] = Counter()
+    if not file.data.startswith(OLE):
+        text = "\n".join(_read_sheets(file, lost))
+        lost["damaged part"] = len(file.left_out)
+        return [make_document(file, file.suffix, file.stem, text, lost=lost)]
+    archive = open_ole(file)
+    name = next(filter(archive.exists, ("EncryptedPackage", "Workbook", "Book")), "")
+    records = read_stream(archive, name)
+    first = islice(_list_records(records), 5)
+    if name == "EncryptedPackage" or any(kind == _PASSWORD for kind, _, _ in first):
+        raise RefusedFormat("encrypted")  # which calamine does not say
+    copy, remarks = io.BytesIO(file.data), list[str]()
+    with contextlib.suppress(OSError, ValueError, struct.error, IndexError):
+        olefile.OleFileIO(copy, write_mode=True).write_stream("Workbook", _mend_records(records))
+        remarks += _read_remarks(records)
+    lines = [*_read_sheets(replace(file, data=copy.getvalue()), lost), *dict.fromkeys(remarks)]
+    lost["damaged part"] = len(file.left_out)
+    return [make_legacy(file, archive, "\n".join(lines), lost)]
+
+
+def _read_remarks(records: bytes) -> Iterator[str]:
+    """Comments, text boxes, links, titles of charts and long texts, which calamine leaves out."""
+    left = 0  # characters of a text that are still to come
+    for kind, at, size in _list_records(records):
+        body = records[at : at + size]
+        if kind == _CONTINUE and left > 0 and size > 1:
+            text = body[1:].decode("utf-16-le" if body[0] & 1 else "latin-1", "replace")
+            left -= len(text)
+            yield text.strip("\0")
+            continue
+        left = 0
+        if kind == _TEXT_OBJECT:
+            (left,) = struct.unpack_from("<H", body, 10)
+        elif kind == _RESULT:
+            left = struct.unpack_from("<H", body)[0] - (size - 3) // (1 + (body[2] & 1))
+        elif kind == _CHART_TEXT:
+            yield body[4:].decode("utf-16-le" if body[3] & 1 else "latin-1", "replace")
+        elif kind == _LINK and (found := _URL.search(body)):
+            (length,) = struct.unpack("<I", found[1])
+            address = body[found.end() : found.end() + length].decode("utf-16-le", "replace")
+            yield address.partition("\0")[0]
 
 
 def _list_records(records: bytes | bytearray, at: int = 0) -> Iterator[tuple[int, int, int]]:
@@ -243,11 +255,8 @@ def _list_records(records: bytes | bytearray, at: int = 0) -> Iterator[tuple[int
 def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
     import python_calamine
 
-    if file.data.startswith(OLE) and _is_encrypted(file.data):
-        raise RefusedFormat("encrypted")
     try:
-        data = _mend_workbook(file.data) if file.data.startswith(OLE) else file.data
-        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
+        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(file.data))
     except python_calamine.PasswordError as error:
         raise RefusedFormat("encrypted") from error
     except python_calamine.CalamineError as error:
@@ -271,52 +280,33 @@ def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
                 yield line
 
 
-def _is_encrypted(data: bytes) -> bool:
-    """Whether a workbook of Excel 97 to 2003 has a password, which calamine does not say."""
-    import olefile
-
-    with contextlib.suppress(OSError, ValueError, struct.error):
-        archive = olefile.OleFileIO(io.BytesIO(data))
-        name = next(filter(archive.exists, ("EncryptedPackage", "Workbook", "Book")), "")
-        first = islice(_list_records(archive.openstream(name).read()), 5) if name else ()
-        return name == "EncryptedPackage" or any(kind == _PASSWORD for kind, _, _ in first)
-    return False
-
-
-def _mend_workbook(data: bytes) -> bytes:
-    """An XLS as calamine reads it: number formats with numbers of their own, charts without cells.
+def _mend_records(data: bytes) -> bytes:
+    """An XLS for calamine: number formats with numbers of their own, charts without cells.
 
     calamine knows formats below 164 without looking at the file. gnumeric writes its dates under
     50, which Excel has for dates in Japanese alone: they would come in as numbers. The values that
     a chart keeps would come in instead of the first cells of its sheet.
     """
-    import olefile
-
-    with contextlib.suppress(OSError, ValueError, struct.error, IndexError):
-        copy = io.BytesIO(data)
-        archive = olefile.OleFileIO(copy, write_mode=True)
-        records = bytearray(archive.openstream("Workbook").read())
-        places: dict[int, list[int]] = defaultdict(list)
-        own: set[int] = set()
-        for kind, at, _ in takewhile(lambda row: row[0] != _EOF, _list_records(records)):
-            if kind in (_FORMAT, _XF):
-                place = at + (2 if kind == _XF else 0)
-                (number,) = struct.unpack_from("<H", records, place)
-                places[number].append(place)
-                own |= {number} if kind == _FORMAT else set()
-        free = (number for number in _OWN_FORMATS if number not in own)
-        for number in own - set(_OWN_FORMATS):
-            new = next(free, number)
-            for place in places[number]:
-                struct.pack_into("<H", records, place, new)
-        for chart in _CHART.finditer(records):
-            inside = _list_records(records, chart.end())
-            for kind, at, _ in takewhile(lambda row: row[0] != _EOF, inside):
-                if kind in _CELLS:
-                    struct.pack_into("<H", records, at - 4, _PASSED_OVER)
-        archive.write_stream("Workbook", bytes(records))
-        return copy.getvalue()
-    return data
+    records = bytearray(data)
+    places: dict[int, list[int]] = defaultdict(list)
+    own: set[int] = set()
+    for kind, at, _ in takewhile(lambda row: row[0] != _EOF, _list_records(records)):
+        if kind in (_FORMAT, _XF):
+            place = at + (2 if kind == _XF else 0)
+            (number,) = struct.unpack_from("<H", records, place)
+            places[number].append(place)
+            own |= {number} if kind == _FORMAT else set()
+    free = (number for number in _OWN_FORMATS if number not in own)
+    for number in own - set(_OWN_FORMATS):
+        new = next(free, number)
+        for place in places[number]:
+            struct.pack_into("<H", records, place, new)
+    for chart in _CHART.finditer(records):
+        inside = _list_records(records, chart.end())
+        for kind, at, _ in takewhile(lambda row: row[0] != _EOF, inside):
+            if kind in _CELLS:
+                struct.pack_into("<H", records, at - 4, _PASSED_OVER)
+    return bytes(records)
 
 
 def show_cell(value: Any) -> str:
