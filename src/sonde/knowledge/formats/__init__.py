@@ -158,16 +158,15 @@ def decode_bytes(data: bytes, declared: str = "") -> str | None:
     if b"\x1b$" in data or declared.lower().startswith(_SEVEN_BIT):
         with contextlib.suppress(LookupError, UnicodeDecodeError):
             return data.decode(declared or "iso2022_jp_2")
+    has_nul = b"\0" in data[:SAMPLE_BYTES]
     with contextlib.suppress(UnicodeDecodeError):
-        if b"\0" in data[:SAMPLE_BYTES]:
-            return decode_utf16(data) or decode_text(data)
-        return data.decode("utf-8-sig")
+        return decode_utf16(data) or decode_text(data) if has_nul else data.decode("utf-8-sig")
     if declared:
         with contextlib.suppress(LookupError, UnicodeDecodeError):
             return data.decode(_WIDER.get(declared.strip().lower(), declared))
     text = data.decode("utf-8", "replace")
     if text.count("\ufffd") * 50 < len(text) - len(text.encode("ascii", "ignore")):
-        return text.removeprefix("\ufeff") if b"\0" not in data[:SAMPLE_BYTES] else None
+        return None if has_nul else text.removeprefix("\ufeff")
     return _guess_encoding(data) or decode_text(data)
 
 
