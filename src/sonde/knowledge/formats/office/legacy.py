@@ -28,7 +28,6 @@ _FIB_TABLE, _FIB_ENCRYPTED = 0x0200, 0x0100  # bits of the flags at 0x0A
 _FIB_CHARACTERS, _FIB_PARAGRAPHS, _FIB_DRAWINGS = 0x00FA, 0x0102, 0x022A  # where they are listed
 _DELETED, _ROW_END, _ROW_MARK = 0x0800, 0x2417, "\x1d"
 _OPERANDS = (1, 1, 2, 4, 2, 2, 0, 3)  # bytes that follow a property, by its kind; 0 if it says
-_CONTAINER = 0xF
 # Kinds of records, as [MS-PPT] numbers them.
 _TEXT_UTF16, _TEXT_LATIN, _CSTRING = 0x0FA0, 0x0FA8, 0x0FBA  # texts
 _SLIDE_LIST, _SLIDE_PLACE, _USER_EDIT, _DIRECTORY = 0x0FF0, 0x03F3, 0x0FF5, 0x1772  # places
@@ -210,7 +209,6 @@ class _Record(NamedTuple):
     is_container: bool = False
 
     def number(self, at: int = 0) -> int:
-        """The 32 bits at a place of the body."""
         return int(struct.unpack_from("<i", self.body, at)[0])
 
     def text(self) -> str:
@@ -221,7 +219,7 @@ def _record(data: bytes, at: int) -> _Record:
     if at + 8 > len(data):
         raise RefusedFormat("broken", "cut short")
     head, kind, size = struct.unpack_from("<HHI", data, at)
-    is_container = head & 0xF == _CONTAINER or kind == _TAG_DATA
+    is_container = head & 0xF == 0xF or kind == _TAG_DATA
     return _Record(kind, head >> 4, data[at + 8 : at + 8 + size], is_container)
 
 
@@ -286,20 +284,18 @@ class _Slides:
                 yield from _read_footers(each.body)
             elif each.kind == _SLIDE_LIST and each.instance in listed:
                 for inner in _records(each.body):
-                    listed[each.instance] += [[]] if inner.kind == _SLIDE_PLACE else []
-                    listed[each.instance][-1].append(inner)
+                    if inner.kind == _SLIDE_PLACE:
+                        listed[each.instance].append([inner])
+                    elif listed[each.instance]:
+                        listed[each.instance][-1].append(inner)
         notes = {self._find_subject(each[0]): each for each in listed[2]}
         for number, slide in enumerate(listed[0], 1):
             yield f"Slide {number}"
-            try:
-                yield from self._read_page(slide)
-                yield from self._read_page(notes.pop(slide[0].number(12), []))
-            except (RefusedFormat, struct.error) as error:
-                self.lost["damaged page"] += 1
-                self._file.skip_part(f"slide {number}", str(error))
+            yield from self._read_page(slide, f"slide {number}")
+            yield from self._read_page(notes.pop(slide[0].number(12), []), f"notes {number}")
             yield ""
         for rest in notes.values():
-            yield from self._read_page(rest)
+            yield from self._read_page(rest, "notes")
 
     def _read_objects(self, data: bytes) -> None:
         for each in _records(data):
@@ -309,15 +305,19 @@ class _Slides:
 
     def _find_subject(self, place: _Record) -> int:
         """The slide that notes belong to."""
-        at = self._places.get(place.number())
-        atom = _find(_record(self._data, at).body, _NOTES) if at is not None else None
-        return atom.number() if atom else 0
+        at = self._places.get(place.number(), -1)
+        atom = _find(self._data[at + 8 : at + 72], _NOTES) if at >= 0 else None  # the first record
+        return atom.number() if atom and len(atom.body) >= 4 else 0
 
-    def _read_page(self, listed: Sequence[_Record]) -> Iterator[str]:
+    def _read_page(self, listed: Sequence[_Record], name: str) -> Iterator[str]:
         """A page: the texts of its outline, then those of its own."""
         at = self._places.get(listed[0].number()) if listed else None
-        yield from self._read_texts(listed[1:])
-        yield from self._read_shapes(_record(self._data, at).body) if at is not None else ()
+        try:
+            yield from self._read_texts(listed[1:])
+            yield from self._read_shapes(_record(self._data, at).body) if at is not None else ()
+        except (RefusedFormat, struct.error) as error:
+            self.lost["damaged page"] += 1
+            self._file.skip_part(name, str(error))
 
     def _read_texts(self, records: Iterable[_Record]) -> Iterator[str]:
         mark, text, target = "", "", ""
