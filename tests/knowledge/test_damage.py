@@ -79,6 +79,7 @@ def test_a_damaged_message_costs_no_other_of_a_conversation(app, indent, at, jun
     assert "Port Ellery" in entry.title
 
 
+@example(at=6, junk=[b'"', b"}]", b"}]"], of_name=True)
 @settings(max_examples=100, deadline=None)
 @given(
     at=st.integers(0, 8),

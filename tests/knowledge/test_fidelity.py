@@ -2,17 +2,21 @@
 
 `benchmarks/fidelity.py` makes these and a hundred more; `made.zip` holds some of them. `marks.zip`
 holds what LibreOffice made of `marks.fodt`, which has a word beginning with "zm" in every place
-where a text may hide, of slides with groups and a chart, and of a workbook with a comment and link.
+where a text may hide, of slides with groups, a chart, a table, links and a comment, and of
+workbooks with a comment, a link and a chart.
 """
 
 from __future__ import annotations
 
+import io
 import re
+import struct
 import unicodedata
 import zipfile
 from collections import Counter
 from pathlib import Path
 
+import olefile
 import pytest
 
 from sonde.knowledge.formats import LEFT_OUT, File
@@ -80,9 +84,9 @@ def test_text_in_every_place_of_a_document_survives(ending):
     assert "[zmlinktext](https://zmlink.example.org/x)" in text
     assert "zmcella | zmcellb" in text
     assert "shapeType" not in text  # a property of the text box
-    if ending != "doc":  # there, deleted text is marked by its format only
-        assert "zmdeleted" not in text
-        assert lost["tracked deletion"] == 1
+    assert "zmdeleted" not in text
+    assert lost["tracked deletion"] == 1
+    if ending != "doc":
         assert "Comment by C: zmcomment said" in text
         assert re.search(r"^# \s*Zmheadone$", text, re.MULTILINE)
         assert text.count("#") == 1  # tables of a text have names that nobody sees
@@ -109,3 +113,31 @@ def test_charts_and_what_lies_on_sheets_survive():
         assert "zmxcomment" in text
         assert "https://zmxlink.example.org/" in text
         assert "# zmsecond\nzmsecondcell" in text
+
+
+def test_slides_of_powerpoint_97_keep_their_tables_links_comments_groups_and_notes():
+    text, lost = read_marks("deck.ppt")
+    first, second = text.split("Slide 2")
+    assert "zmaone | zmatwo | zmathree\nzmbone |  | zmbthree" in first
+    assert "See [zmlinktext](https://zmfirst.example.org/x) and more" in first
+    assert "[zmgrouplink](https://zmgroup.example.org/)" in first
+    assert "zmdeep in a group" in first
+    assert "Comment by Zmauthor: zmremark said" in first
+    assert "zmnoteone" in first
+    assert "zmnotetwo" in second
+    assert not lost
+
+
+def test_the_values_of_a_chart_do_not_replace_cells_of_its_sheet():
+    file = io.BytesIO(MARKS.read("chart.xls"))
+    book = olefile.OleFileIO(file, write_mode=True)
+    records = book.openstream("Workbook").read()
+    setup = records.index(struct.pack("<HH", 0xA1, 34), records.index(b"\x09\x08\x10\0\0\x06\x20"))
+    cached = struct.pack("<HHHHHd", 0x0203, 14, 0, 0, 0, 99.0) + struct.pack("<HH16x", 0x1065, 16)
+    book.write_stream("Workbook", records[:setup] + cached + records[setup + len(cached) :])
+    (entry,) = parse_file(File("chart.xls", file.getvalue(), 1))
+    text = "".join(piece.text for piece in entry.pieces)
+    assert text.startswith("# zmsheet\nzmboat | zmtons\nzmwalrus | 12\n")
+    assert "zmcharttitle" in text
+    assert "zmzero | 0\n0\n" in text
+    assert "99" not in text

@@ -51,6 +51,34 @@ def test_comments_fields_and_files_of_a_pdf_come_in() -> None:
     assert entry.facts[LEFT_OUT] == {"attached file": 1}
 
 
+STAMP = b"""/Annots [
+    <</Subtype /Stamp /Rect [9 9 99 99] /AP <</N 6 0 R>> >>
+    <</Subtype /FreeText /Rect [9 199 99 299] /AP <</N 7 0 R>> >>
+    <</Subtype /FreeText /Rect [9 99 99 199] /Contents (said) /AP <</N 7 0 R>> >>
+    <</Subtype /Stamp /Rect [9 9 99 99] /AP <</N 8 0 R>> >>
+    <</Subtype /Text /Rect [9 9 99 99] /RC (<p>rich <b>words</b></p>)>>
+    <</Subtype /Screen /Rect [9 9 99 99]>>
+] /Type /Page """
+
+
+def test_stamps_come_in_by_the_text_that_they_are_drawn_with() -> None:
+    form = (
+        b"<</Type /XObject /Subtype /Form /BBox [0 0 90 90] %s /Length %d>>\nstream\n%s\nendstream"
+    )
+    fonts = b"/Resources <</Font <</F1 5 0 R>> >>"
+    made = make_pdf("Walrus on a page").replace(b"/Type /Page ", STAMP, 1)
+    for number, content in enumerate((b"(APPROVED)", b"(by hand)", b""), 6):
+        drawn = b"BT /F1 9 Tf 5 40 Td %s Tj ET" % content if content else b"0 0 50 50 re f"
+        made += b"\n%d 0 obj\n%s\nendobj" % (number, form % (fonts, len(drawn), drawn))
+    entry, text = read("a.pdf", made)  # behind its end: pdfium makes the table of objects again
+    assert text.startswith("Walrus on a page")
+    assert [text.count(word) for word in ("APPROVED", "by hand", "Walrus", "Comment: said")] == [
+        1, 1, 1, 1,
+    ]  # fmt: skip
+    assert "Comment: rich words" in text
+    assert entry.facts[LEFT_OUT] == {"stamp": 1, "recording": 1}
+
+
 def test_a_page_inside_a_docx_comes_in_where_it_stands() -> None:
     body = (
         f'<w:p><w:r><w:t>before</w:t></w:r></w:p><w:altChunk xmlns:r="{OFFICE}" r:id="rpage"/>'

@@ -43,6 +43,7 @@ from sonde.policy.secrets import redact_secrets
 from sonde.runtime.processes import end_process, start_module
 from sonde.runtime.system import OUT_OF_TIME, limit_process, limit_time
 from sonde.stores.knowledge.base import Entry, Piece, Source
+from sonde.text.encodings import to_utf8
 from sonde.types import Skipped
 
 MAX_NESTED_ARCHIVES = 1  # Notion packs its parts once more; deeper nesting is a bomb
@@ -74,7 +75,7 @@ def stream_entries(
         raise RefusedFormat("no_text", "the file is empty")
     if _OWN.search(file.path):
         raise RefusedFormat("unknown", "belongs to the program")
-    file = replace(file, nested=None if is_nested else _parse_nested)
+    file = replace(file, data=to_utf8(file.data), nested=None if is_nested else _parse_nested)
     try:
         for entry in find_parser(file, wanted)(file):
             if wanted and entry.source != wanted:

@@ -1,7 +1,8 @@
 """Detection of legacy encodings, by evidence in the bytes.
 
 Japanese is known by its kana, Chinese by its most common characters (level 1 of GB 2312), Korean by
-its syllables, Russian by words of Cyrillic letters only; anything else is Western.
+its syllables, Russian by words of Cyrillic letters only; anything else is Western. UTF-16 without a
+byte order mark is known by Latin characters, and by having no controls.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ _MIN_KANA = 0.15  # of Japanese at least so much is kana, of Chinese nothing
 _MIN_COMMON = 0.85  # level 1 holds over 99 % of written Chinese; names and marks are outside
 _MIN_LETTERS = 0.9  # of Russian, the rest is quotes and dashes
 _MIN_SYLLABLES = 10  # fewer pairs may lie in the range of Hangul by chance
+_DECLARED = re.compile(r"(\A\s*<\?xml[^>]*?)\s+encoding=[\"'][^\"'>]*[\"']")
+_NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ue000-\uf8ff\ufdd0-\ufdef\ufff0-\uffff]")
+"""Controls, private characters, and what is no character."""
+_MAX_NO_TEXT = 500  # one character in so many may be damage
 
 
 def guess_encoding(data: bytes) -> str:
@@ -59,3 +64,29 @@ def _decode(data: bytes, name: str) -> str:
 def decode_legacy(data: bytes) -> str:
     """Decode text that is not UTF-8; if no encoding fits, each byte is one character."""
     return _decode(data, guess_encoding(data)) or data.decode("latin-1")
+
+
+def decode_utf16(data: bytes) -> str | None:
+    """Text in UTF-16, by its byte order mark or by evidence; None if it is something else.
+
+    Short texts are known if most of their characters are Latin. Longer ones need few of them, such
+    as spaces and digits: numbers, sound and pictures would hold characters that no text has.
+    """
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and data[2:4] != b"\0\0":
+        return _decode(data, "utf-16") or None
+    sample = data[:_SAMPLE_BYTES]
+    name = "utf-16-be" if sample[::2].count(0) > sample[1::2].count(0) else "utf-16-le"
+    text = _decode(data, name) if b"\0" in sample and _is_text(_decode(sample, name)) else ""
+    return text if _is_text(text) else None
+
+
+def to_utf8(data: bytes) -> bytes:
+    """A file in UTF-16 as one in UTF-8, so that all parsers know it; any other one as it is."""
+    text = decode_utf16(data)
+    return data if text is None else _DECLARED.sub(r"\1", text, count=1).encode()
+
+
+def _is_text(text: str) -> bool:
+    latin = len(text.encode("latin-1", "ignore"))
+    enough = latin > 1 and latin > min(len(text) / 2, 8 + len(text) / 50)
+    return enough and len(_NO_TEXT.findall(text)) * _MAX_NO_TEXT <= len(text)

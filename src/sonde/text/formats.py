@@ -6,6 +6,7 @@ Times are epoch milliseconds inside, ISO 8601 in answers, and many formats in in
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Literal, NamedTuple
 
@@ -94,6 +95,15 @@ def read_time(value: object) -> int | None:
         return _stamp(datetime.fromisoformat(text))
     except ValueError:
         return None
+
+
+def read_mail_date(text: str) -> int | None:
+    """As `read_time`, of a date as mail has it, too."""
+    from email.utils import parsedate_to_datetime
+
+    with suppress(ValueError, TypeError, IndexError):
+        return read_time(parsedate_to_datetime(text))
+    return read_time(text)
 
 
 def read_day_end(value: str) -> int | None:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from sonde.knowledge.retrieval import cut_fields
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import MEDIA_TYPES, Entry, Piece, Source
+from sonde.text.encodings import decode_utf16
 from sonde.text.formats import count_of, read_time
 from sonde.types import Json, Skipped
 
@@ -79,6 +80,8 @@ LOSSES: Mapping[str, str] = {
     "damaged part": "open the file in its own program, save it, and import it again",
     "encrypted part": "save it without a password or signature, and import it again",
     "picture": "text in pictures is not read; import the pictures themselves to have them read",
+    "stamp": "a picture without text on a page of a PDF; look at it there",
+    "drawing": "handwriting and drawings on a page of a PDF are not read; look at them there",
     "recording": "sound and video are not heard; import a transcript",
     "attached file": "save it and import it: its format is not read",
     "embedded object": "open it in its own program and save it as a file",
@@ -155,14 +158,15 @@ def decode_bytes(data: bytes, declared: str = "") -> str | None:
     if b"\x1b$" in data or declared.lower().startswith(_SEVEN_BIT):
         with contextlib.suppress(LookupError, UnicodeDecodeError):
             return data.decode(declared or "iso2022_jp_2")
+    has_nul = b"\0" in data[:SAMPLE_BYTES]
     with contextlib.suppress(UnicodeDecodeError):
-        return data.decode("utf-8-sig") if b"\0" not in data[:SAMPLE_BYTES] else decode_text(data)
+        return decode_utf16(data) or decode_text(data) if has_nul else data.decode("utf-8-sig")
     if declared:
         with contextlib.suppress(LookupError, UnicodeDecodeError):
             return data.decode(_WIDER.get(declared.strip().lower(), declared))
     text = data.decode("utf-8", "replace")
     if text.count("\ufffd") * 50 < len(text) - len(text.encode("ascii", "ignore")):
-        return text.removeprefix("\ufeff") if b"\0" not in data[:SAMPLE_BYTES] else None
+        return None if has_nul else text.removeprefix("\ufeff")
     return _guess_encoding(data) or decode_text(data)
 
 

@@ -28,7 +28,7 @@ from sonde.knowledge.formats.data_files import load_json
 from sonde.knowledge.formats.pages import declared_charset, read_html
 from sonde.knowledge.formats.pdf import has_tesseract, read_picture
 from sonde.stores.knowledge.base import Entry
-from sonde.text.formats import read_time
+from sonde.text.formats import read_mail_date, read_time
 
 _EPUB = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _OPF = "{http://www.idpf.org/2007/opf}"
@@ -250,7 +250,7 @@ def parse_opml(file: File) -> list[Entry]:
     said = {each.tag: each.text or "" for each in root.iterfind("head/*")}
     lines = [line for each in root.iterfind("body/outline") for line in _write_outline(each, 0)]
     author = said.get("ownerName", "")
-    when = _read_mail_date(said.get("dateCreated", ""))
+    when = read_mail_date(said.get("dateCreated", ""))
     title, text = said.get("title", ""), "\n".join(lines)
     return [make_document(file, "outline", title, text, author=author, created_at=when)]
 
@@ -267,15 +267,6 @@ def _write_outline(node: Any, depth: int) -> Iterator[str]:
             yield "  " * min(depth + 1, 20) + node.get(name)
     for each in node.iterfind("outline"):
         yield from _write_outline(each, depth + 1)
-
-
-def _read_mail_date(text: str) -> int | None:
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return read_time(parsedate_to_datetime(text)) if text else None
-    except (ValueError, TypeError, IndexError):
-        return read_time(text)
 
 
 _ACCENTS = {

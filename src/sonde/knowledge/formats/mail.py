@@ -13,7 +13,6 @@ from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
 from email.policy import Compat32
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from sonde.knowledge.formats import (
@@ -29,7 +28,7 @@ from sonde.knowledge.formats import (
 from sonde.knowledge.formats.pages import declared_charset, read_html
 from sonde.knowledge.identity import DERIVED
 from sonde.stores.knowledge.base import Entry
-from sonde.text.formats import read_time
+from sonde.text.formats import read_mail_date, read_time
 
 _HEAD = re.compile(rb"(?:[\x21-\x39\x3b-\x7e]+:(?:[ \t\r\n]|(?=\S)).*\n(?:[ \t]+\S.*\n)*)+")
 _NAMES = re.compile(
@@ -140,9 +139,7 @@ def make_mail(file: File, message: Message, data: bytes) -> Entry:
     facts: dict[str, Any] = {name: _header(message, name) for name in names}
     facts |= {"attachments": attached, LEFT_OUT: dict(+lost)}
     labels = _header(message, "x-gmail-labels") or _header(message, "keywords")
-    sent = file.modified
-    with contextlib.suppress(ValueError, TypeError, IndexError):
-        sent = read_time(parsedate_to_datetime(_header(message, "date"))) or sent
+    sent = read_mail_date(_header(message, "date")) or file.modified
     subject = _header(message, "subject")
     return make_entry(
         "media", subject or file.stem, text or subject, file,

@@ -135,15 +135,15 @@ def make_telegram(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """One exported conversation, or all of an account."""
     one = isinstance(row.get("messages"), list)
     chats = row.get("chats")
-    listed = [row] if one else chats.get("list") if isinstance(chats, dict) else []
-    for chat in list_dicts(listed):
+    listed = list_dicts(chats.get("list")) if isinstance(chats, dict) else []
+    for chat in [*listed, *([row] if one else [])]:  # both, if an account's export is damaged
         rows = (_read_telegram(message) for message in list_dicts(chat.get("messages"))
                 if message.get("type", "message") == "message")  # fmt: skip
         title = str(chat.get("name") or "Telegram")
         try:
             yield make_talk(file, "Telegram", title, rows, str(chat.get("id") or title))
         except RefusedFormat:
-            if one:
+            if one and not listed:
                 raise
 
 

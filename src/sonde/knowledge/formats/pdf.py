@@ -9,7 +9,7 @@ import time
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from sonde.knowledge.formats import BY_TESSERACT, MAX_URL_CHARS, File, RefusedFormat, make_document
@@ -28,6 +28,9 @@ _PACKED = re.compile(
     rb"<<(?:(?!stream|endobj)[\s\S]){0,500}?/FlateDecode(?:(?!stream)[\s\S]){0,300}?stream\r?\n"
 )
 _OTHERWISE = re.compile(rb"/Image|/ASCII|/LZW|/RunLength")  # pictures, and what is packed twice
+_TAG = re.compile("<[^>]*>")
+_PICTURES, _RECORDINGS = {13: "stamp", 15: "drawing"}, (18, 19, 21, 25, 26)
+"""Kinds of annotations, by pdfium's numbers: pictures, unless they have text; sound and video."""
 _BREAK = re.compile("(\\w+)(?:-|\u00ad|\u2010|\x02|\ufffe)[ \t]*\r?\n[ \t]*(\\w+)")
 _SOFT = re.compile("[\u00ad\x02\ufffe]")
 _ACCENT = re.compile("([\u00a8\u00b4`\u02c6\u02dc\u00b8\u02da]) ?([A-Za-z\u0131])")
@@ -49,10 +52,12 @@ def parse_pdf(file: File) -> list[Entry]:
     lost: Counter[str] = Counter()
     pages: list[str] = []
     scanned: list[int] = []
+    attached = [document.get_attachment(n) for n in range(document.count_attachments())]
     for number in range(len(document)):
         try:
             page = document[number]
-            text = "\n".join([_write_links(page, page.get_textpage()), *_read_annotations(page)])
+            said = _read_annotations(page, number, lost, attached)
+            text = "\n".join([_write_links(page, page.get_textpage()), *said])
             if len(text.strip()) < _FEW_CHARS and _has_picture(page):
                 scanned.append(number)
             page.close()
@@ -68,8 +73,8 @@ def parse_pdf(file: File) -> list[Entry]:
     said = document.get_metadata_dict()
     by_tesseract = f"{read} of {len(document)} pages" if read else ""
     facts = {"pages": str(len(document)), BY_TESSERACT: by_tesseract}
-    attached = _read_attached(file, document, lost)
-    text = _join_lines("\n\n".join([*_mark_headings(document, pages), *attached]))
+    parts = [*_mark_headings(document, pages), *_read_attached(file, attached, lost)]
+    text = _join_lines("\n\n".join(parts))
     return [
         make_document(
             file, "pdf", said.get("Title", ""), text, lost=lost, facts=facts,
@@ -120,32 +125,85 @@ def _write_links(page: Any, text_page: Any) -> str:
     return text
 
 
-def _read_annotations(page: Any) -> Iterator[str]:
-    """What was filled into the fields of a page, and the comments on it."""
+def _read_annotations(
+    page: Any, number: int, lost: Counter[str], attached: list[Any]
+) -> Iterator[str]:
+    """What was filled into the fields of a page, the comments on it, and the text of its stamps."""
+    from pypdfium2 import PdfAttachment, raw
+
+    drawn: list[int] = []
+    for at in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, at)
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        is_field = kind == raw.FPDF_ANNOT_WIDGET
+        said = _read_value(annotation, b"V" if is_field else b"Contents")
+        said = said or " ".join(_TAG.sub(" ", _read_value(annotation, b"RC")).split())
+        if kind in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP):
+            pass
+        elif said:
+            yield said if is_field else f"Comment: {said}"
+        elif not is_field and _has_text(annotation):
+            drawn.append(at)
+        elif kind in _PICTURES:
+            lost[_PICTURES[kind]] += 1
+        lost["recording"] += kind in _RECORDINGS
+        if kind == raw.FPDF_ANNOT_FILEATTACHMENT:
+            attached.append(PdfAttachment(raw.FPDFAnnot_GetFileAttachment(annotation), page.pdf))
+        raw.FPDFPage_CloseAnnot(annotation)
+    if drawn:
+        yield _read_drawn(page.pdf, number, drawn)
+
+
+def _read_value(annotation: Any, name: bytes) -> str:
     from ctypes import c_ushort
 
     from pypdfium2 import raw
 
-    for number in range(raw.FPDFPage_GetAnnotCount(page)):
-        annotation = raw.FPDFPage_GetAnnot(page, number)
-        kind = raw.FPDFAnnot_GetSubtype(annotation)
-        name = b"V" if kind == raw.FPDF_ANNOT_WIDGET else b"Contents"
-        size = raw.FPDFAnnot_GetStringValue(annotation, name, None, 0)
-        if size > 2 and kind not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP):
-            packed = (c_ushort * (size // 2))()
-            raw.FPDFAnnot_GetStringValue(annotation, name, packed, size)
-            said = bytes(packed).decode("utf-16-le", "replace").strip("\0")
-            yield said if kind == raw.FPDF_ANNOT_WIDGET else f"Comment: {said}"
-        raw.FPDFPage_CloseAnnot(annotation)
+    size = raw.FPDFAnnot_GetStringValue(annotation, name, None, 0)
+    packed = (c_ushort * (size // 2))()
+    raw.FPDFAnnot_GetStringValue(annotation, name, packed, size)
+    return bytes(packed).decode("utf-16-le", "replace").strip("\0")
 
 
-def _read_attached(file: File, document: Any, lost: Counter[str]) -> Iterator[str]:
+def _has_text(holder: Any, depth: int = 4, *, is_form: bool = False) -> bool:
+    """Whether text is among the objects that an annotation, or a form in it, is drawn with."""
+    from pypdfium2 import raw
+
+    count = raw.FPDFFormObj_CountObjects if is_form else raw.FPDFAnnot_GetObjectCount
+    get = raw.FPDFFormObj_GetObject if is_form else raw.FPDFAnnot_GetObject
+    for each in (get(holder, number) for number in range(count(holder))):
+        kind = raw.FPDFPageObj_GetType(each)
+        is_form = kind == raw.FPDF_PAGEOBJ_FORM and depth > 0
+        if kind == raw.FPDF_PAGEOBJ_TEXT or (is_form and _has_text(each, depth - 1, is_form=True)):
+            return True
+    return False
+
+
+def _read_drawn(document: Any, number: int, drawn: Sequence[int]) -> str:
+    """The text that annotations are drawn with, read from a copy of the page without the rest."""
+    from pypdfium2 import PdfDocument, raw
+
+    copy = PdfDocument.new()
+    copy.import_pages(document, [number])
+    page = copy[0]
+    for each in list(page.get_objects(max_depth=1)):
+        page.remove_obj(each)
+    for at in reversed(range(raw.FPDFPage_GetAnnotCount(page))):
+        if at not in drawn:
+            raw.FPDFPage_RemoveAnnot(page, at)
+    page.gen_content()
+    raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
+    page.close()
+    text: str = copy[0].get_textpage().get_text_bounded()
+    return text
+
+
+def _read_attached(file: File, attached: Iterable[Any], lost: Counter[str]) -> Iterator[str]:
     """The texts of the files inside a PDF."""
-    for number in range(document.count_attachments()):
+    for each in attached:
         try:
-            attached = document.get_attachment(number)
-            name = attached.get_name()
-            yield f"Attachment {name}:\n{file.read_nested(name, bytes(attached.get_data()))}"
+            name = each.get_name()
+            yield f"Attachment {name}:\n{file.read_nested(name, bytes(each.get_data()))}"
         except Exception:  # noqa: BLE001 - of this one, not of the document
             lost["attached file"] += 1
 

@@ -1,8 +1,10 @@
-"""Office files: what the readers of zipped XML share."""
+"""Office files: what the readers of zipped XML share, and those of OLE files (97 to 2003)."""
 
 from __future__ import annotations
 
+import io
 import posixpath
+import struct
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +21,7 @@ from sonde.knowledge.formats import (
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # begins a file of Office 97 to 2003
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _STRICT = (b"http://purl.oclc.org/ooxml/", b"http://schemas.openxmlformats.org/")
 _RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
@@ -26,7 +29,7 @@ _RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relat
 
 def open_office(file: File) -> zipfile.ZipFile:
     """The archive of an office file. Raises `RefusedFormat`."""
-    if file.data.startswith(b"\xd0\xcf\x11\xe0"):  # an OLE file: packed with a password
+    if file.data.startswith(OLE):  # packed with a password
         raise RefusedFormat("encrypted")
     return open_archive(file.data)
 
@@ -99,3 +102,59 @@ def read_drawn_texts(root: Any) -> Iterator[str]:
 def write_row(cells: Sequence[str]) -> str:
     """A row of a table as a line."""
     return " | ".join(" ".join(cell.split()) for cell in cells).rstrip(" |")
+
+
+def is_legacy(data: bytes) -> bool:
+    """Whether a file is in an old format, whatever its name; newer ones with a password are not."""
+    return data.startswith(OLE) and "EncryptedPackage".encode("utf-16-le") not in data
+
+
+def open_ole(file: File) -> Any:
+    """The streams of a file; `RefusedFormat` if it is none."""
+    import olefile
+
+    if not file.data.startswith(OLE):
+        raise RefusedFormat("broken", "not a file of Office 97 to 2003")
+    try:
+        return olefile.OleFileIO(io.BytesIO(file.data))
+    except (OSError, ValueError, struct.error) as error:
+        raise RefusedFormat("broken", str(error)) from error
+
+
+def read_stream(archive: Any, name: str) -> bytes:
+    """A stream of an OLE file. Raises `RefusedFormat`."""
+    if not archive.exists(name):
+        raise RefusedFormat("broken", f"no part {name}")
+    data: bytes = archive.openstream(name).read()
+    return data
+
+
+def make_legacy(file: File, archive: Any, text: str, lost: Counter[str]) -> Entry:
+    """An entry with what the properties of an OLE file say."""
+    said: dict[str, Any] = {}
+    try:
+        known = archive.get_metadata()
+        said = {name: getattr(known, name) for name in ("title", "author", "keywords")}
+        created = read_time(known.create_time) or 0
+        said["created_at"] = max(created, 0)  # of no time, programs write the year 1601
+        encoding = f"cp{known.codepage & 0xFFFF}" if known.codepage else "cp1252"
+    except (OSError, ValueError, AttributeError, TypeError):
+        encoding = "cp1252"
+    encoding = "utf-8" if encoding == "cp65001" else encoding
+    words = {
+        name: decode_property(value, encoding)
+        for name, value in said.items()
+        if isinstance(value, bytes)
+    }
+    return make_document(
+        file, file.suffix, words.get("title", ""), text, lost=lost, author=words.get("author", ""),
+        keywords=words.get("keywords", ""), created_at=said.get("created_at"),
+    )  # fmt: skip
+
+
+def decode_property(value: bytes, encoding: str) -> str:
+    """A stored string without what fills it up; in an unknown encoding, as Western."""
+    try:
+        return value.decode(encoding, "replace").strip("\0 ")
+    except LookupError:
+        return value.decode("cp1252", "replace").strip("\0 ")

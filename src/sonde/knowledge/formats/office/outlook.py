@@ -12,7 +12,7 @@ from typing import Any
 
 from sonde.knowledge.formats import File, RefusedFormat, decode_bytes
 from sonde.knowledge.formats.mail import MAX_NESTED_MAILS, WRITTEN, make_mail
-from sonde.knowledge.formats.office.legacy import decode_property, open_ole
+from sonde.knowledge.formats.office import decode_property, open_ole
 from sonde.stores.knowledge.base import Entry
 
 # Properties of a message, as [MS-OXPROPS] numbers them.

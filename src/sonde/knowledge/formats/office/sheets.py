@@ -16,13 +16,17 @@ from typing import Any
 
 from sonde.knowledge.formats import File, RefusedFormat, make_document, read_member
 from sonde.knowledge.formats.office import (
+    OLE,
     R,
     find_main,
+    make_legacy,
     make_office,
     open_office,
+    open_ole,
     read_drawn_texts,
     read_part,
     read_relations,
+    read_stream,
     write_row,
 )
 from sonde.stores.knowledge.base import Entry
@@ -30,9 +34,11 @@ from sonde.stores.knowledge.base import Entry
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _DML = "http://schemas.openxmlformats.org/drawingml/2006/"
-OLE = b"\xd0\xcf\x11\xe0"  # begins a file of Office 97 to 2003
 _EOF, _FORMAT, _XF = 0x0A, 0x041E, 0x00E0  # records of XLS: end, number format, cell format
 _TEXT_OBJECT, _CONTINUE, _LINK = 0x01B6, 0x003C, 0x01B8  # comment or text box, its text; link
+_RESULT, _CHART_TEXT = 0x0207, 0x100D  # text of a formula, which may go on; title in a chart
+_CHART = re.compile(rb"\x09\x08\x10\x00\x00\x06\x20\x00.{12}", re.DOTALL)  # begins one
+_CELLS, _PASSED_OVER = (*range(0x0200, 0x0206), 0x027E, 0x00BD), 0x1065
 _URL = re.compile(
     rb"\xe0\xc9\xea\x79\xf9\xba\xce\x11\x8c\x82\x00\xaa\x00\x4b\xa9\x0b(....)", re.DOTALL
 )
@@ -192,37 +198,54 @@ def _count_formulas(archive: zipfile.ZipFile, name: str) -> int:
 
 
 def parse_workbook(file: File) -> list[Entry]:
-    """A workbook of another program: XLS, XLSB, ODS."""
-    lost: Counter[str] = Counter()
-    lines = [*_read_sheets(file, lost), *dict.fromkeys(_read_remarks(file.data))]
-    lost["damaged part"] = len(file.left_out)
-    return [make_document(file, file.suffix, file.stem, "\n".join(lines), lost=lost)]
-
-
-def _read_remarks(data: bytes) -> Iterator[str]:
-    """The comments, text boxes and links of an XLS, which calamine leaves out."""
+    """A workbook of another program: XLS, XLSB."""
     import olefile
 
-    if not data.startswith(OLE):
-        return
-    with contextlib.suppress(OSError, ValueError, struct.error):
-        records = olefile.OleFileIO(io.BytesIO(data)).openstream("Workbook").read()
-        before = 0
-        for kind, at, size in _list_records(records):
-            body = records[at : at + size]
-            if kind == _CONTINUE and before == _TEXT_OBJECT and size > 1:
-                encoding = "utf-16-le" if body[0] & 1 else "latin-1"
-                yield body[1:].decode(encoding, "replace").strip("\0")
-            elif kind == _LINK and (found := _URL.search(body)):
-                (length,) = struct.unpack("<I", found[1])
-                address = body[found.end() : found.end() + length].decode("utf-16-le", "replace")
-                yield address.partition("\0")[0]
-            before = kind
+    lost: Counter[str] = Counter()
+    if not file.data.startswith(OLE):
+        text = "\n".join(_read_sheets(file, lost))
+        lost["damaged part"] = len(file.left_out)
+        return [make_document(file, file.suffix, file.stem, text, lost=lost)]
+    archive = open_ole(file)
+    name = next(filter(archive.exists, ("EncryptedPackage", "Workbook", "Book")), "")
+    records = read_stream(archive, name)
+    first = islice(_list_records(records), 5)
+    if name == "EncryptedPackage" or any(kind == _PASSWORD for kind, _, _ in first):
+        raise RefusedFormat("encrypted")  # which calamine does not say
+    copy, remarks = io.BytesIO(file.data), list[str]()
+    with contextlib.suppress(OSError, ValueError, struct.error, IndexError):
+        olefile.OleFileIO(copy, write_mode=True).write_stream("Workbook", _mend_records(records))
+        remarks += _read_remarks(records)
+    lines = [*_read_sheets(replace(file, data=copy.getvalue()), lost), *dict.fromkeys(remarks)]
+    lost["damaged part"] = len(file.left_out)
+    return [make_legacy(file, archive, "\n".join(lines), lost)]
 
 
-def _list_records(records: bytes | bytearray) -> Iterator[tuple[int, int, int]]:
+def _read_remarks(records: bytes) -> Iterator[str]:
+    """Comments, text boxes, links, titles of charts and long texts, which calamine leaves out."""
+    left = 0  # characters of a text that are still to come
+    for kind, at, size in _list_records(records):
+        body = records[at : at + size]
+        if kind == _CONTINUE and left > 0 and size > 1:
+            text = body[1:].decode("utf-16-le" if body[0] & 1 else "latin-1", "replace")
+            left -= len(text)
+            yield text.strip("\0")
+            continue
+        left = 0
+        if kind == _TEXT_OBJECT:
+            (left,) = struct.unpack_from("<H", body, 10)
+        elif kind == _RESULT:
+            left = struct.unpack_from("<H", body)[0] - (size - 3) // (1 + (body[2] & 1))
+        elif kind == _CHART_TEXT:
+            yield body[4:].decode("utf-16-le" if body[3] & 1 else "latin-1", "replace")
+        elif kind == _LINK and (found := _URL.search(body)):
+            (length,) = struct.unpack("<I", found[1])
+            address = body[found.end() : found.end() + length].decode("utf-16-le", "replace")
+            yield address.partition("\0")[0]
+
+
+def _list_records(records: bytes | bytearray, at: int = 0) -> Iterator[tuple[int, int, int]]:
     """Kind, place and size of each record of an XLS."""
-    at = 0
     while at + 4 <= len(records):
         kind, size = struct.unpack_from("<HH", records, at)
         yield kind, at + 4, size
@@ -232,11 +255,8 @@ def _list_records(records: bytes | bytearray) -> Iterator[tuple[int, int, int]]:
 def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
     import python_calamine
 
-    if file.data.startswith(OLE) and _is_encrypted(file.data):
-        raise RefusedFormat("encrypted")
     try:
-        data = _renumber_formats(file.data) if file.data.startswith(OLE) else file.data
-        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
+        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(file.data))
     except python_calamine.PasswordError as error:
         raise RefusedFormat("encrypted") from error
     except python_calamine.CalamineError as error:
@@ -252,53 +272,41 @@ def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
             continue
         yield f"# {name}"
         for row in rows:
-            cells += len(row)
+            filled = len(row) - row.count("")
+            cells += filled
             if cells > MAX_CELLS:
-                lost["row over the limit"] += 1
-            elif line := write_row([show_cell(cell) for cell in row]):
+                lost["row over the limit"] += bool(filled)
+            elif filled and (line := write_row([show_cell(cell) for cell in row])):
                 yield line
 
 
-def _is_encrypted(data: bytes) -> bool:
-    """Whether a workbook of Excel 97 to 2003 has a password, which calamine does not say."""
-    import olefile
+def _mend_records(data: bytes) -> bytes:
+    """An XLS for calamine: number formats with numbers of their own, charts without cells.
 
-    with contextlib.suppress(OSError, ValueError, struct.error):
-        archive = olefile.OleFileIO(io.BytesIO(data))
-        name = next(filter(archive.exists, ("EncryptedPackage", "Workbook", "Book")), "")
-        first = islice(_list_records(archive.openstream(name).read()), 5) if name else ()
-        return name == "EncryptedPackage" or any(kind == _PASSWORD for kind, _, _ in first)
-    return False
-
-
-def _renumber_formats(data: bytes) -> bytes:
-    """An XLS whose own number formats have numbers of their own.
-
-    calamine knows those below 164 without looking at the file. gnumeric writes its dates under 50,
-    which Excel has for dates in Japanese alone: they would come in as numbers.
+    calamine knows formats below 164 without looking at the file. gnumeric writes its dates under
+    50, which Excel has for dates in Japanese alone: they would come in as numbers. The values that
+    a chart keeps would come in instead of the first cells of its sheet.
     """
-    import olefile
-
-    with contextlib.suppress(OSError, ValueError, struct.error, IndexError):
-        copy = io.BytesIO(data)
-        archive = olefile.OleFileIO(copy, write_mode=True)
-        records = bytearray(archive.openstream("Workbook").read())
-        places: dict[int, list[int]] = defaultdict(list)
-        own: set[int] = set()
-        for kind, at, _ in takewhile(lambda row: row[0] != _EOF, _list_records(records)):
-            if kind in (_FORMAT, _XF):
-                place = at + (2 if kind == _XF else 0)
-                (number,) = struct.unpack_from("<H", records, place)
-                places[number].append(place)
-                own |= {number} if kind == _FORMAT else set()
-        free = (number for number in _OWN_FORMATS if number not in own)
-        for number in own - set(_OWN_FORMATS):
-            new = next(free, number)
-            for place in places[number]:
-                struct.pack_into("<H", records, place, new)
-        archive.write_stream("Workbook", bytes(records))
-        return copy.getvalue()
-    return data
+    records = bytearray(data)
+    places: dict[int, list[int]] = defaultdict(list)
+    own: set[int] = set()
+    for kind, at, _ in takewhile(lambda row: row[0] != _EOF, _list_records(records)):
+        if kind in (_FORMAT, _XF):
+            place = at + (2 if kind == _XF else 0)
+            (number,) = struct.unpack_from("<H", records, place)
+            places[number].append(place)
+            own |= {number} if kind == _FORMAT else set()
+    free = (number for number in _OWN_FORMATS if number not in own)
+    for number in own - set(_OWN_FORMATS):
+        new = next(free, number)
+        for place in places[number]:
+            struct.pack_into("<H", records, place, new)
+    for chart in _CHART.finditer(records):
+        inside = _list_records(records, chart.end())
+        for kind, at, _ in takewhile(lambda row: row[0] != _EOF, inside):
+            if kind in _CELLS:
+                struct.pack_into("<H", records, at - 4, _PASSED_OVER)
+    return bytes(records)
 
 
 def show_cell(value: Any) -> str:
@@ -311,4 +319,4 @@ def show_cell(value: Any) -> str:
         return value.date().isoformat()
     if isinstance(value, datetime | date | time):
         return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
-    return str(value)
+    return str(value).replace("\0", "")  # of texts that calamine takes for one byte a character
