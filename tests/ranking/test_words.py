@@ -2,14 +2,11 @@ import re
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
 from sonde.ranking.question import (
-    Matches,
     overlap_of,
     read_question,
-    shorten_word,
     words_match,
 )
 from sonde.text.words import find_words, fold_name, index_terms, split_identifier
@@ -76,17 +73,6 @@ def test_endings_do_not_keep_words_apart() -> None:
     precision, recall, f1 = overlap_of(question.matches, ["pars", "request"])
     assert (precision, recall, f1) == (1.0, 1.0, 1.0)
     assert not words_match("get", "getter")
-
-
-@given(
-    st.lists(st.sampled_from(["parse", "order", "ord", "orders", "a", "url", "urls", "migrate"])),
-    st.lists(st.sampled_from(["Order", "URLs", "parsed", "migration", "a", "x", "ordinal"])),
-)
-def test_a_name_passed_over_could_not_have_matched(words: list[str], parts: list[str]) -> None:
-    matches = Matches([shorten_word(word) for word in words])
-    name = "".join(parts)
-    if not matches.may_match(name):
-        assert overlap_of(matches, [shorten_word(p) for p in split_identifier(name)])[2] == 0.0
 
 
 @given(draw_text(ANY, 300) | draw_text("".join(map(chr, range(128))), 300))

@@ -258,7 +258,7 @@ def _compare_name(question: Question, name: str, path: str, row: dict[str, float
     folded, words = list_name_words(name)
     if any(map(question.matches.__getitem__, words)):
         row["name_precision"], _, row["name_f1"] = overlap_of(question.matches, words)
-    if folded in question.names and question.matches.may_match(name):
+    if folded in question.names:
         scope, _, last = name.rpartition(".")
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)

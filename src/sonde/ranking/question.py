@@ -331,8 +331,6 @@ class Matches(dict[str, int]):
         self.query = tuple(query)
         forms = (form for word in self.query for form in (word, *_FORMS.get(word, ())))
         self.starts = frozenset(form[:3] for form in forms)
-        # not one that ignores letter case: that takes four times as long
-        self._start = re.compile("|".join(map(re.escape, sorted(self.starts))) or r"(?!)")
 
     def __missing__(self, word: str) -> int:
         bits = 0
@@ -342,10 +340,6 @@ class Matches(dict[str, int]):
                     bits |= 1 << at
         self[word] = bits
         return bits
-
-    def may_match(self, name: str) -> bool:
-        """False only for a name none of whose words can match; cheaper than taking it apart."""
-        return self._start.search(name.lower()) is not None or not name.isascii()
 
 
 def overlap_of(matches: Matches, name: Collection[str]) -> tuple[float, float, float]:
