@@ -207,20 +207,25 @@ class KnowledgeSearch:
         usable, terms = self._list_usable(), self.question.terms
         lexical = self.store.rank(source, terms, LEXICAL_DEPTH, where)
         near = {model.name: self._find_near(source, model, where) for model in usable}
-        found = self._weigh(source, lexical, near)
+        places: dict[int, RankedPiece] = {}
+        found = self._weigh(source, lexical, near, places)
         deep = self.models.deep
         if deep in usable and self._read_best(source, deep, found):
             near[deep.name] = self._find_near(source, deep, where)
-            found = self._weigh(source, lexical, near)
+            found = self._weigh(source, lexical, near, places)
         return found
 
     def _weigh(
-        self, source: Source, lexical: Sequence[Scored], near: Mapping[str, Sequence[Scored]]
+        self,
+        source: Source,
+        lexical: Sequence[Scored],
+        near: Mapping[str, Sequence[Scored]],
+        places: dict[int, RankedPiece],
     ) -> list[tuple[RankedPiece, Evidence]]:
-        """What words and models found, with the evidence about each."""
+        """What words and models found, with the evidence about each; adds to the known places."""
         store, rankings = self.store, (lexical, *near.values())
         ids = list(dict.fromkeys(one.id for ranking in rankings for one in ranking))
-        places = store.locate(source, ids)
+        places |= store.locate(source, [id_ for id_ in ids if id_ not in places])
         words = _group(lexical, places)
         weights = store.weigh_terms(source, self.question.terms) if words else {}
         covered = _measure_coverage(weights, [found for _, found in words.values()])
