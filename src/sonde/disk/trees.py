@@ -6,7 +6,6 @@ import copy
 import logging
 import shutil
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,11 +29,6 @@ _MAX_CONNECTIONS = 1_000
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-
-def now_ms() -> int:
-    """The current time in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def join_node(index: str, number: int) -> str:
@@ -171,15 +165,10 @@ class Disk:
         workspace: Workspace,
         open_saved: Callable[[], SavedStore],
         open_tree: Callable[[str], TreeStore],
-        *,
-        clock_ms: Callable[[], int] = now_ms,
-        scan_limits: ScanLimits = ScanLimits(),
     ) -> None:
         self.folder = folder
         self.workspace = workspace
         """Its jobs, its signing key, and the projects that search contents."""
-        self.clock_ms = clock_ms
-        self.scan_limits = scan_limits
         self.starting = threading.Lock()
         """Held while looking up or creating an index, so that a folder gets only one."""
         self._open_saved = open_saved

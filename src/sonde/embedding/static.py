@@ -135,10 +135,10 @@ class StaticEmbedder:
 
     tables: Mapping[str, float] = {"static": 1.0}
     """The tables by name, and how much each counts."""
+    name = NAME
     dimensions = DIMENSIONS
 
-    def __init__(self, folder: Traversable = BUNDLED, name: str = NAME) -> None:
-        self._folder, self.name = folder, name
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loaded: tuple[Pieces, list[_Table]] | None = None
 
@@ -165,7 +165,7 @@ class StaticEmbedder:
     def _load(self) -> tuple[Pieces, list[_Table]]:
         with self._lock:
             if self._loaded is None:
-                pieces = _share_pieces(self._folder)
+                pieces = _share_pieces(BUNDLED)
                 length = math.hypot(*self.tables.values())
                 tables = [(*self._map(name), n / length) for name, n in self.tables.items()]
                 self._loaded = (pieces, tables)
@@ -173,15 +173,13 @@ class StaticEmbedder:
 
     def _map(self, name: str) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         # as plain arrays: every look into a `memmap` costs some Python
-        rows = np.asarray(map_array(self._folder, f"{name}-rows.npy"), np.int8)
-        return rows, np.asarray(map_array(self._folder, f"{name}-scales.npy"), np.float32)
+        rows = np.asarray(map_array(BUNDLED, f"{name}-rows.npy"), np.int8)
+        return rows, np.asarray(map_array(BUNDLED, f"{name}-scales.npy"), np.float32)
 
 
 class EverydayEmbedder(StaticEmbedder):
     """For notes, documents and chats: a table of everyday English beside the same one."""
 
     tables: Mapping[str, float] = {"static": 0.6, "everyday": 1.0}
+    name = EVERYDAY_NAME
     dimensions = 2 * DIMENSIONS
-
-    def __init__(self, folder: Traversable = BUNDLED, name: str = EVERYDAY_NAME) -> None:
-        super().__init__(folder, name)

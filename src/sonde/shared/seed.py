@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sonde.errors import Cancelled, NoHistory, SharedIndexMissing, SondeError
+from sonde.indexing.diff import coverage_of
 from sonde.indexing.pipeline import recipe_of
 from sonde.policy.commits import list_commit_ids, read_checkout
 from sonde.projects.project import Project, Workspace
@@ -105,8 +106,8 @@ def fetch_vectors(
     if not url or deep is None:
         return ""
     stores = project.stores()
-    pairs = [store.coverage(deep.name) for store in stores.values()]
-    if sum(total - have for have, total in pairs) < least:
+    have, total = coverage_of(stores, deep.name)
+    if total - have < least:
         return ""
     taken = 0
     try:

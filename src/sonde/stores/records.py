@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,6 +36,13 @@ def project_folder(home: Path, root: Path) -> Path:
     digest = hashlib.sha256(real).hexdigest()
     folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
+
+
+def list_recorded(home: Path) -> Iterator[tuple[Path, Path]]:
+    """The folder of every index, and the root of its project as its record says."""
+    for path in sorted((home / "indexes").glob("*/metadata.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            yield path.parent, Path((read_json(path) or {})["projectPath"])
 
 
 def has_index(home: Path, root: Path) -> bool:

@@ -16,9 +16,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from sonde.embedding.services import NoRedirects
 from sonde.errors import InvalidRequest, TokenRequired
 from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.stores.users import EVERYONE, USER_NAME, ProviderSettings
@@ -51,9 +52,15 @@ class Person(NamedTuple):
     """When the provider said so, in epoch seconds; 0 if it does not matter."""
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_args: Any, **_options: Any) -> None:
-        """Follow no redirects, which would leak a secret."""
+def decode_token(token: str, key: PyJWK, algorithm: str, audience: str, issuer: str) -> Json:
+    """The claims of a signed token, once its signature, times, audience and issuer are checked."""
+    import jwt
+
+    claims: Json = jwt.decode(
+        token, key.key, algorithms=[algorithm], audience=audience, issuer=issuer, leeway=_LEEWAY_S,
+        options={"require": ["exp", "iat", "sub", "iss", "aud"]},
+    )  # fmt: skip
+    return claims
 
 
 class Provider:
@@ -64,7 +71,7 @@ class Provider:
         self._guard = threading.Lock()
         self._found: tuple[float, Json, PyJWKClient] | None = None
         self._asked_at = float("-inf")  # when it was last asked in vain, or for an unknown key
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(NoRedirects)
         parts = urlsplit(settings.issuer)
         self.name = parts.hostname or ""
         is_here = self.name in ("localhost", "127.0.0.1", "::1")
@@ -126,11 +133,8 @@ class Provider:
         wanted = self._settings
         try:
             key = self._find_key(jwt.get_unverified_header(token).get("kid"))
-            claims: Json = jwt.decode(
-                token, key.key, algorithms=[_ALGORITHMS[str(key.key_type)]],
-                audience=wanted.client, issuer=wanted.issuer, leeway=_LEEWAY_S,
-                options={"require": ["exp", "iat", "sub", "iss", "aud"]},
-            )  # fmt: skip
+            algorithm = _ALGORITHMS[str(key.key_type)]
+            claims = decode_token(token, key, algorithm, wanted.client, wanted.issuer)
         except (jwt.PyJWTError, TokenRequired, KeyError, TypeError, ValueError) as error:
             log.info("a token was refused: %s", error)
             return None
