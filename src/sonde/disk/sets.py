@@ -42,10 +42,10 @@ def find_set(disk: Disk, caller: Caller, handle: str) -> ResourceSet:
     return found
 
 
-def describe_set(disk: Disk, found: ResourceSet) -> trees.SetDetail:
+def describe_set(disk: Disk, found: ResourceSet) -> SetSummary:
     """A set with a sample of its entries."""
     tree = disk.tree(found.index)
-    return trees.SetDetail(found, tree.totals(found.id), tuple(tree.members(found.id, SAMPLE_SIZE)))
+    return SetSummary(found, tree.totals(found.id), tuple(tree.members(found.id, SAMPLE_SIZE)))
 
 
 def list_sets(disk: Disk, caller: Caller, *, limit: int, cursor: str | None) -> Page[SetSummary]:
@@ -233,7 +233,7 @@ def delete_query(disk: Disk, query: SavedQuery, work: Work, confirm: str | None)
     disk.saved.delete(SavedQuery, query.id, query.owner)
 
 
-def run_query(disk: Disk, query: SavedQuery, work: Work) -> trees.SetDetail:
+def run_query(disk: Disk, query: SavedQuery, work: Work) -> SetSummary:
     """Fill the query's resource set with the nodes that match now."""
     caller = work.caller
     index = find_index(disk, caller, query.index)

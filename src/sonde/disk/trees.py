@@ -86,17 +86,11 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SetSummary:
-    """A resource set and how much it holds."""
+    """A resource set, how much it holds and, where it is shown alone, the first of its entries."""
 
     set: ResourceSet
     totals: Totals
-
-
-@dataclass(frozen=True, slots=True)
-class SetDetail(SetSummary):
-    """A resource set with the first of its entries."""
-
-    sample: tuple[Member, ...]
+    sample: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,15 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sonde.errors import SondeError
 from sonde.policy.roots import detect_root
 from sonde.stores.files import read_json, refuse_newer, write_json
-from sonde.types import FileState, Findings, IndexReport, Kind, StoreCounts
+from sonde.types import FileState, Findings, Kind, StoreCounts
 
 VERSION = "1.0.0"  # what `metadata.json` gives as the version of the stored format
 _FINGERPRINTS: Mapping[Kind, str] = {"code": "fingerprints.json", "docs": "docs-fingerprints.json"}
@@ -77,7 +77,6 @@ class Metadata:
     docs: StoreCounts = _EMPTY
     generation: int = 0  # of both stores together, as of this file
     recipe: str = ""  # the version and settings of chunking
-    models: tuple[str, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     skipped_examples: tuple[Mapping[str, str], ...] = ()
 
@@ -95,29 +94,6 @@ class Metadata:
     def total_chunks(self) -> int:
         """Chunks of code and docs."""
         return self.code.chunks + self.docs.chunks
-
-    def updated(
-        self,
-        *,
-        code: StoreCounts,
-        docs: StoreCounts,
-        full_index: str | None = None,
-        incremental: str | None = None,
-        report: IndexReport | None = None,
-        generation: int | None = None,
-    ) -> Metadata:
-        """A copy after an indexing run; arguments that are None keep their value."""
-        given: dict[str, Any] = {
-            "last_full_index": full_index,
-            "last_incremental_update": incremental,
-            "last_docs_index": full_index or incremental,
-            "generation": generation,
-        }
-        if report:
-            given["skipped"] = dict(report.skipped)
-            given["skipped_examples"] = tuple(asdict(each) for each in report.examples)
-        known = {key: value for key, value in given.items() if value is not None}
-        return replace(self, code=code, docs=docs, **known)
 
 
 def _drop_progress(value: Json) -> Json:
@@ -146,7 +122,6 @@ def save_metadata(folder: Path, metadata: Metadata) -> None:
             "generation": metadata.generation,
             "store": metadata.store,
             "recipe": metadata.recipe,
-            "models": list(metadata.models),
             "skipped": dict(metadata.skipped),
             "skippedExamples": list(metadata.skipped_examples),
         },
@@ -177,7 +152,6 @@ def load_metadata(folder: Path) -> Metadata | None:
         code=_counts(value, "stats", _CODE_COUNTS),
         docs=_counts(value, "docsStats", _DOCS_COUNTS),
         generation=_number(value, "generation"),
-        models=tuple(each for each in _get(value, "models", list) if isinstance(each, str)),
         skipped={reason: _number(skipped, reason) for reason in skipped},
         skipped_examples=tuple(
             {str(key): str(text) for key, text in each.items()}
