@@ -174,9 +174,8 @@ def _index_commit(
     """Bring the stores in a folder in step with the commit: its files, and the deep vectors."""
     committed = list_committed(project.root)
     own = project.at(folder)
-    stores = own.open_stores("sqlite")
-    before = _describe_stores(stores, workspace.deep)
-    try:
+    with own.open_stores("sqlite") as stores:
+        before = _describe_stores(stores, workspace.deep)
         recorded: dict[Kind, ChunkStore] = {
             kind: cast("ChunkStore", _RecordedStore(store, writer))
             for kind, store in stores.items()
@@ -193,9 +192,6 @@ def _index_commit(
         files = {p: facts_of(s, executable=committed.get(p, False)) for p, s in states.items()}
         _, covered, models = after = _describe_stores(stores, deep)
         return _Indexed(files, left_out, covered, models, after != before)
-    finally:
-        for store in stores.values():
-            store.close()
 
 
 def _describe_stores(

@@ -116,8 +116,7 @@ def fetch_vectors(
             if deep.name not in base.models:
                 return f"{url} has no vectors of {deep.name}"
             shared.fill(base.repository, base.commit, folder, work=work)
-            opened = project.at(folder).open_stores("sqlite")
-            try:
+            with project.at(folder).open_stores("sqlite") as opened:
                 for kind, store in stores.items():
                     lacking = store.missing(deep.name, store.counts().chunks)
                     missing = {chunk.digest for chunk in lacking}
@@ -126,9 +125,6 @@ def fetch_vectors(
                             rows = np.stack(list(found.values()))
                             store.put_vectors(deep.name, list(found), rows)
                         taken += len(found)
-            finally:
-                for store in opened.values():
-                    store.close()
     except Cancelled:
         raise
     except SondeError as error:
