@@ -50,11 +50,9 @@ PATIENCE: Mapping[Mode, Patience] = {"query": Patience(10.0, 2, 0.2), "passage":
 """A user waits for a query; passages are embedded in the background."""
 
 
-class NoRedirects(HTTPRedirectHandler):
-    """Sends nothing on to another address: neither texts nor keys."""
-
+class _Stay(HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """Follow none."""
+        """Nothing is sent on to another address."""
 
 
 def is_loopback(address: str) -> bool:
@@ -75,7 +73,7 @@ def post_json(
         {"Content-Type": "application/json", "Accept": "application/json", **headers},
     )
     proxies = ProxyHandler({}) if is_loopback(address) else ProxyHandler()
-    opener = build_opener(NoRedirects, proxies)
+    opener = build_opener(_Stay, proxies)
     for attempt in range(1, patience.tries + 1):
         pause = patience.pause_s * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311
         try:

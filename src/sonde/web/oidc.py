@@ -16,10 +16,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from sonde.embedding.services import NoRedirects
 from sonde.errors import InvalidRequest, TokenRequired
 from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.stores.users import EVERYONE, USER_NAME, ProviderSettings
@@ -63,6 +62,11 @@ def decode_token(token: str, key: PyJWK, algorithm: str, audience: str, issuer: 
     return claims
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_args: Any, **_options: Any) -> None:
+        """Follow no redirects, which would leak a secret."""
+
+
 class Provider:
     """One OpenID Connect provider."""
 
@@ -71,7 +75,7 @@ class Provider:
         self._guard = threading.Lock()
         self._found: tuple[float, Json, PyJWKClient] | None = None
         self._asked_at = float("-inf")  # when it was last asked in vain, or for an unknown key
-        self._opener = urllib.request.build_opener(NoRedirects)
+        self._opener = urllib.request.build_opener(_NoRedirects)
         parts = urlsplit(settings.issuer)
         self.name = parts.hostname or ""
         is_here = self.name in ("localhost", "127.0.0.1", "::1")
