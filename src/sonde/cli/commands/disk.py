@@ -220,14 +220,18 @@ def run_jobs(session: Session) -> int:
         return FOUND if stopped else NOTHING
     recent = app.workspace.jobs.recent(session.args.limit or _JOB_ROWS)
     records = [record for record in recent if sees_job(app.workspace, record)]
+
+    def draw() -> Iterator[str]:
+        scanned = {index.id: index.root for index in app.disk.list_indexes(caller.user)}
+        rows = []
+        for record in records:
+            begun = record.total is not None and (record.done or record.status == "running")
+            share = f"{compute_percent(record):.0f}%" if begun else ""
+            subject = escape_controls(scanned.get(record.subject, record.subject))
+            when = format_moment(show_epoch(record.started_ms), time.time())
+            rows.append((record.id, record.kind, record.status, when, share, subject))
+        head = ("JOB", "KIND", "STATUS", "STARTED", "DONE", "OF")
+        yield from render_table(head, rows, session.out)
+
     answer = {"jobs": [show_job(record, caller) for record in records]}
-    scanned = {index.id: index.root for index in app.disk.list_indexes(caller.user)}
-    rows = []
-    for record in records:
-        begun = record.total is not None and (record.done or record.status == "running")
-        share = f"{compute_percent(record):.0f}%" if begun else ""
-        subject = escape_controls(scanned.get(record.subject, record.subject))
-        when = format_moment(show_epoch(record.started_ms), time.time())
-        rows.append((record.id, record.kind, record.status, when, share, subject))
-    head = ("JOB", "KIND", "STATUS", "STARTED", "DONE", "OF")
-    return session.print_answer(answer, render_table(head, rows, session.out), found=bool(records))
+    return session.print_answer(answer, draw(), found=bool(records))
