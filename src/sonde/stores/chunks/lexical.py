@@ -33,7 +33,6 @@ _AMONG = _RANKED.format(
     "AND rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))",
     "",
 )
-_HOLDERS = "SELECT doc FROM lex_terms WHERE term = ?"
 _CACHED_COUNTS = 20_000  # words: a few MB
 _RECOUNT_GROWTH = 20  # counts are dropped when the index has changed by one part in this many
 
@@ -101,7 +100,7 @@ class LexicalIndex:
         for term in terms:
             counts[term], then = known.get(term, (0, None))
             if then is None or not (roughly or then == state):
-                counts[term] = read_number(connection, _HOLDERS, (term,))
+                counts[term] = count_term(connection, term)
                 if counts[term]:  # a word that no chunk holds may come with the next edit
                     known[term] = (counts[term], state)
         return counts
@@ -109,6 +108,11 @@ class LexicalIndex:
 
 def _read_state(connection: apsw.Connection) -> State:
     return read_state(connection, "next_chunk"), read_state(connection, "chunks")
+
+
+def count_term(connection: apsw.Connection, term: str) -> int:
+    """How many chunks hold a term."""
+    return read_number(connection, "SELECT doc FROM lex_terms WHERE term = ?", (term,))
 
 
 def order_ties(
