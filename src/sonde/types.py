@@ -248,6 +248,14 @@ class FileExcerpt:
 
 
 @dataclass(frozen=True, slots=True)
+class Content:
+    """An answer that is not JSON: a file's text, an image."""
+
+    body: str | bytes
+    mime: str = "text/plain"
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One search result: its place, its score, and the reasons for the score."""
 

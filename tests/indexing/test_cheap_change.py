@@ -20,6 +20,7 @@ from sonde.embedding.static import StaticEmbedder
 from sonde.projects.maintenance import check_project
 from sonde.projects.project import Project, Projects
 from sonde.runtime.work import Work
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 from sonde.types import Kind, ParsedFile
@@ -99,12 +100,12 @@ def app(open_app: Callable[..., App], root: Path, store: str, counter: Counter) 
         plain = open_project(place)
         made.workspace.projects.forget(place)
 
-        def open_store(_folder: Path, name: str, kind: Kind) -> Any:
-            opened = plain.open_stores(name)
-            counted = opened.pop(kind)
-            for other in opened.values():
-                other.close()
-            return CountingStore(counted, counter)
+        def open_store(folder: Path, name: str, kind: Kind) -> Any:
+            if name == "lance":
+                from sonde.stores.chunks.lance import LanceChunkStore
+
+                return CountingStore(LanceChunkStore(folder, kind), counter)
+            return CountingStore(SqliteChunkStore(folder, kind), counter)
 
         return Project(place, plain.folder, plain.settings, open_store, plain.open_views)
 

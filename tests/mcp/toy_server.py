@@ -14,9 +14,9 @@ from sonde.errors import Cancelled, ConfirmationRequired, EmbeddingFailed, Index
 from sonde.mcp.listing import Listing
 from sonde.mcp.stdio import serve_stdio
 from sonde.runtime.work import Work
-from sonde.tools.route import Content, Route
+from sonde.tools.route import Route
 from sonde.tools.tool import Param, Tool
-from sonde.types import Caller, Progress
+from sonde.types import Caller, Content, Progress
 
 
 class Said(TypedDict):

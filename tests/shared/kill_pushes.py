@@ -18,10 +18,10 @@ from pathlib import Path
 from tests.shared.conftest import FILES, run_git
 from tests.trees import write_files
 
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.shared.cleanup import clean_index
 from sonde.shared.index import SharedIndex
-from sonde.shared.tables import clock_ms
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 
 _PUSH = """
@@ -157,7 +157,7 @@ def run(
     pushed.add(run_git(site.root, "rev-parse", "HEAD"))
     outcome.lost += site.list_lost(pushed)
     shared = SharedIndex(site.url)
-    clean_index(shared, Work(), now=lambda: clock_ms() + _TWO_DAYS_MS)
+    clean_index(shared, Work(), now=lambda: now_ms() + _TWO_DAYS_MS)
     outcome.lost += site.list_lost(pushed)
     return outcome
 

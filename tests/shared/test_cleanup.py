@@ -7,17 +7,17 @@ from pathlib import Path
 
 from tests.shared.conftest import FILES, Clone
 
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.shared.cleanup import clean_index
 from sonde.shared.index import SharedIndex
-from sonde.shared.tables import clock_ms
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 
 DAY_MS = 24 * 3600 * 1000
 
 
 def clean(shared: SharedIndex, days: int) -> dict[str, int]:
-    return clean_index(shared, Work(), now=lambda: clock_ms() + days * DAY_MS)
+    return clean_index(shared, Work(), now=lambda: now_ms() + days * DAY_MS)
 
 
 def empty(shared: SharedIndex, name: str) -> None:
@@ -73,7 +73,7 @@ def test_what_a_push_has_just_found_is_not_removed(ci: Clone, tmp_path: Path) ->
     shared = SharedIndex(str(tmp_path / "shared"))
     empty(shared, "commits")
     keys = shared.tables.read_column("files", "key")
-    later = clock_ms() + 2 * DAY_MS
+    later = now_ms() + 2 * DAY_MS
     shared.tables.touch("files", "key", keys, later)
     removed = clean(shared, days=2)
     assert (removed["files"], removed["chunks"]) == (0, 0)

@@ -15,7 +15,7 @@ from sonde.stores import records
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.stores.files import read_json, write_json, write_text
 from sonde.stores.records import Metadata, load_metadata, project_folder, save_metadata
-from sonde.types import FileState, IndexReport, Skipped, StoreCounts
+from sonde.types import FileState, StoreCounts
 
 HASH = "ab" * 32
 
@@ -47,13 +47,8 @@ class TestMetadata:
     def test_it_has_the_documented_shape(self, tmp_path):
         counts = StoreCounts(files=450, chunks=1205, bytes=47185920)
         docs = StoreCounts(files=12, chunks=45, bytes=1048576)
-        report = IndexReport(1, 0, 0, 3, 0.1, {"binary": 2}, (Skipped("a.png", "binary"),))
-        save_metadata(
-            tmp_path,
-            make_metadata().updated(
-                code=counts, docs=docs, full_index="T1", incremental="T2", report=report
-            ),
-        )
+        times = {"last_full_index": "T1", "last_incremental_update": "T2", "last_docs_index": "T1"}
+        save_metadata(tmp_path, make_metadata(code=counts, docs=docs, **times))
         written = json.loads((tmp_path / "metadata.json").read_text())
         assert written["version"] == "1.0.0"
         assert written["projectPath"] == "/p"
@@ -74,8 +69,12 @@ class TestMetadata:
 
     def test_what_was_saved_is_loaded(self, tmp_path):
         counts = StoreCounts(1, 2, 3)
-        metadata = make_metadata(store="lance", models=("static", "deep")).updated(
-            code=counts, docs=counts, full_index="T1"
+        skipped = {
+            "skipped": {"binary": 2},
+            "skipped_examples": ({"path": "a.png", "reason": "binary", "detail": ""},),
+        }
+        metadata = make_metadata(
+            store="lance", code=counts, docs=counts, last_full_index="T1", **skipped
         )
         save_metadata(tmp_path, metadata)
         assert load_metadata(tmp_path) == metadata

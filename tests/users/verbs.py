@@ -13,10 +13,9 @@ from sonde.app import App
 from sonde.errors import SondeError
 from sonde.runtime.work import Work
 from sonde.tools import ROUTES, TOOLS
-from sonde.tools.route import Content
 from sonde.tools.schema import Argument, bind
 from sonde.tools.tool import find_tool
-from sonde.types import Caller
+from sonde.types import Caller, Content
 
 Found = dict[str, list[str]]
 """By key, handles that anna was given."""

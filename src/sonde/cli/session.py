@@ -193,9 +193,7 @@ class Session:
         if project is None and self.args.command == "search" and self.args.all_projects:
             return path
         opened = self.app.workspace.projects.get(Path(project)) if project else self.opened
-        sources = opened.tree.sources
-        source = next(source for source in sources if path.startswith(source.prefix))
-        place = source.root / path.removeprefix(source.prefix)
+        place = opened.tree.find_path(path)
         relative = os.path.relpath(place, self.here)
         climb = os.path.join(*[os.pardir] * (_MAX_PARENTS + 1))  # noqa: PTH118 - a prefix, not a path
         return str(place) if relative.startswith(climb) else relative

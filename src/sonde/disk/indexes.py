@@ -14,6 +14,7 @@ from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path
 from sonde.projects.find import require_consent
 from sonde.runtime.jobs import Job, JobRecord, mint_handle
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, DiskIndex, Node
 from sonde.types import Caller
@@ -65,15 +66,8 @@ def start_scan(
 
     def scan(work: Work) -> ScanReport:
         with disk.lock(handle).held(work):
-            return TreeScan(
-                disk.tree(handle),
-                root,
-                work,
-                clock_ms=disk.clock_ms,
-                depth_limit=depth_limit,
-                follow=within if follow else (),
-                limits=disk.scan_limits,
-            ).run()
+            tree, links = disk.tree(handle), within if follow else ()
+            return TreeScan(tree, root, work, depth_limit=depth_limit, follow=links).run()
 
     within = disk.workspace.reach.roots or (Path(root.anchor),)
     with disk.starting:
@@ -82,7 +76,7 @@ def start_scan(
         job = disk.workspace.jobs.submit(
             f"scan:{handle}", "scan", scan, owner=caller.user, subject=handle, lasting=True
         )
-        created = known.created_ms if known else disk.clock_ms()
+        created = known.created_ms if known else now_ms()
         disk.saved.put(
             DiskIndex(handle, caller.user, str(root), depth_limit, follow, created, job.id)
         )

@@ -20,6 +20,7 @@ from sonde.policy.read import decode_text, may_show, open_shown
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import FILE, OK, PENDING, STATES, DiskIndex, Node, Sort, TreeStore
 from sonde.stores.disk.filters import KINDS
+from sonde.types import Content
 
 _PREVIEW_BYTES = 64 * 1024  # as documented: about a thousand lines of text
 _DUMP_BYTES = 1024  # enough to recognize a format by its header
@@ -112,14 +113,6 @@ class LiveDetail:
 
     place: Place
     facts: Facts
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """The beginning of a file."""
-
-    body: str | bytes
-    mime: str = "text/plain"
 
 
 def list_folder(
@@ -218,7 +211,7 @@ def read_live_detail(place: Place) -> LiveDetail:
     return LiveDetail(place, facts)
 
 
-def preview_file(disk: Disk, index: DiskIndex, node: Node) -> Preview:
+def preview_file(disk: Disk, index: DiskIndex, node: Node) -> Content:
     """The beginning of a file: text, a picture, or a dump of its first bytes."""
     place = place_node(disk, index, node)
     if not place.names:
@@ -227,12 +220,12 @@ def preview_file(disk: Disk, index: DiskIndex, node: Node) -> Preview:
     try:
         mime = mimetypes.guess_type(node.name)[0]
         if mime in _PICTURES and file.size <= _MAX_PICTURE_BYTES:
-            return Preview(b"".join(file.read(0, file.size)), mime)
+            return Content(b"".join(file.read(0, file.size)), mime)
         data = b"".join(file.read(0, min(file.size, _PREVIEW_BYTES)))
     finally:
         file.close()
     text = _decode_beginning(data)
-    return Preview(_dump(data[:_DUMP_BYTES], file.size) if text is None else text)
+    return Content(_dump(data[:_DUMP_BYTES], file.size) if text is None else text)
 
 
 def _decode_beginning(data: bytes) -> str | None:

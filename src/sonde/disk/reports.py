@@ -10,6 +10,7 @@ from sonde.disk.trees import Disk, Page, list_node_names, show_tree_path
 from sonde.errors import Cancelled, InvalidRequest, SondeError
 from sonde.policy.read import digest_file
 from sonde.runtime.jobs import Job
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.stores.disk import base
 from sonde.stores.disk.base import DiskIndex, Node, Plan, ReportKind, ReportRow, Scan, TreeStore
@@ -76,11 +77,11 @@ def read_disk_report(
         ended = job.wait(timeout_s=_COMPARISON_WAIT_S)
         complete, comparison = ended and job.status == "done", None if ended else job.id
     elif kind == "growth":
-        earlier = _find_base_scan(disk, tree, since)
+        earlier = _find_base_scan(tree, since)
     rows: list[ReportRow] = []
     if kind != "growth" or earlier:
         rows += tree.report(
-            kind, limit + 1, after, now_ms=disk.clock_ms(), since_scan=earlier.id if earlier else 0
+            kind, limit + 1, after, now_ms=now_ms(), since_scan=earlier.id if earlier else 0
         )
     page = disk.cut_page(rows, limit, scope, lambda row: row.key)
     paths = {node.id: show_tree_path(tree, node) for node in _list_nodes(page.rows)}
@@ -105,16 +106,16 @@ def explain_report(
     """The query plan of a report."""
     kind = check_report_kind(kind)
     tree = disk.tree(index.id)
-    earlier = _find_base_scan(disk, tree, since) if kind == "growth" else None
+    earlier = _find_base_scan(tree, since) if kind == "growth" else None
     return tree.explain_report(
-        kind, limit + 1, now_ms=disk.clock_ms(), since_scan=earlier.id if earlier else 0
+        kind, limit + 1, now_ms=now_ms(), since_scan=earlier.id if earlier else 0
     )
 
 
-def _find_base_scan(disk: Disk, tree: TreeStore, since: str | None) -> Scan | None:
+def _find_base_scan(tree: TreeStore, since: str | None) -> Scan | None:
     """The last scan before a moment, else the first of all."""
     scans = [scan for scan in tree.scans() if scan.finished_ms]
-    moment = read_moment(since or _DEFAULT_SINCE, disk.clock_ms())
+    moment = read_moment(since or _DEFAULT_SINCE, now_ms())
     older = [scan for scan in scans[1:] if scan.started_ms <= moment] or scans[1:][-1:]
     return older[0] if older else None
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
-from sonde.disk.trees import ScanLimits, ScanReport, now_ms
+from sonde.disk.trees import ScanLimits, ScanReport
 from sonde.errors import FileMissing
 from sonde.policy.metadata import Descent, measure_blocks
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.stores.disk import base
 from sonde.stores.disk.base import ROOT_ID, Batch, Node, TreeStore, sort_names

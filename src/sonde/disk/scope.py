@@ -17,6 +17,7 @@ from sonde.errors import FileMissing, HandleUnknown, NodeMissing, NotScanned, Ou
 from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path, split_inside
 from sonde.runtime.jobs import mint_handle
+from sonde.runtime.system import now_ms
 from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession, Sort, TreeStore
 from sonde.types import Caller
 
@@ -142,7 +143,7 @@ def find_shell_session(disk: Disk, caller: Caller, handle: str | None) -> ShellS
 
 def save_shell_session(disk: Disk, session: ShellSession) -> ShellSession:
     """Store a session as used just now."""
-    session = replace(session, updated_ms=disk.clock_ms())
+    session = replace(session, updated_ms=now_ms())
     disk.saved.put(session)
     return session
 

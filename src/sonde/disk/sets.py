@@ -13,10 +13,10 @@ from sonde.disk.trees import Disk, Page, SetEntries, SetSummary, show_tree_path,
 from sonde.errors import HandleUnknown, IndexNotFound, InvalidRequest
 from sonde.projects.find import known_roots, require_consent
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.project import Project
 from sonde.projects.search import rank_everywhere
 from sonde.ranking.question import read_question
 from sonde.runtime.jobs import mint_handle
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.searching.request import Request
 from sonde.stores.disk import base, filters
@@ -42,10 +42,10 @@ def find_set(disk: Disk, caller: Caller, handle: str) -> ResourceSet:
     return found
 
 
-def describe_set(disk: Disk, found: ResourceSet) -> trees.SetDetail:
+def describe_set(disk: Disk, found: ResourceSet) -> SetSummary:
     """A set with a sample of its entries."""
     tree = disk.tree(found.index)
-    return trees.SetDetail(found, tree.totals(found.id), tuple(tree.members(found.id, SAMPLE_SIZE)))
+    return SetSummary(found, tree.totals(found.id), tuple(tree.members(found.id, SAMPLE_SIZE)))
 
 
 def list_sets(disk: Disk, caller: Caller, *, limit: int, cursor: str | None) -> Page[SetSummary]:
@@ -81,15 +81,15 @@ def create_set(
         raise InvalidRequest(
             "no index is current", user_message="Name a node, or cd into a scanned folder first."
         )
-    made = _make_set(disk, caller.user, find_index(disk, caller, index).id, name or "selection")
+    made = _make_set(caller.user, find_index(disk, caller, index).id, name or "selection")
     numbers = _read_nodes(disk, made, nodes)
     disk.saved.put(made)
     disk.tree(made.index).add(made.id, numbers)
     return made
 
 
-def _make_set(disk: Disk, owner: str, index: str, name: str) -> ResourceSet:
-    return ResourceSet(mint_handle(), owner, index, name, disk.clock_ms())
+def _make_set(owner: str, index: str, name: str) -> ResourceSet:
+    return ResourceSet(mint_handle(), owner, index, name, now_ms())
 
 
 def change_set(
@@ -138,7 +138,7 @@ def combine_sets(
             "sets of two indexes", user_message="Only sets of the same index can be combined."
         )
     title = name or f"{first.name} {how} {second.name}"
-    made = _make_set(disk, first.owner, first.index, title[:_MAX_NAME_CHARS])
+    made = _make_set(first.owner, first.index, title[:_MAX_NAME_CHARS])
     disk.saved.put(made)
     tree = disk.tree(first.index)
     tree.combine(made.id, "union", first.id)
@@ -173,7 +173,7 @@ def save_query(
     for query in same:
         if name in (None, query.name) and (query.name or not listed):
             return query
-    made = SavedQuery(mint_handle(), caller.user, found.id, "", text, disk.clock_ms())
+    made = SavedQuery(mint_handle(), caller.user, found.id, "", text, now_ms())
     made = next((query for query in same if not query.name), made)
     if listed:
         made = replace(made, name=(name or made.title)[:_MAX_NAME_CHARS])
@@ -233,7 +233,7 @@ def delete_query(disk: Disk, query: SavedQuery, work: Work, confirm: str | None)
     disk.saved.delete(SavedQuery, query.id, query.owner)
 
 
-def run_query(disk: Disk, query: SavedQuery, work: Work) -> trees.SetDetail:
+def run_query(disk: Disk, query: SavedQuery, work: Work) -> SetSummary:
     """Fill the query's resource set with the nodes that match now."""
     caller = work.caller
     index = find_index(disk, caller, query.index)
@@ -241,10 +241,10 @@ def run_query(disk: Disk, query: SavedQuery, work: Work) -> trees.SetDetail:
     context = _gather_context(disk, index, where, work)
     made = disk.saved.get(ResourceSet, query.selection, caller.user) if query.selection else None
     if made is None:
-        made = _make_set(disk, caller.user, index.id, query.title[:_MAX_NAME_CHARS])
+        made = _make_set(caller.user, index.id, query.title[:_MAX_NAME_CHARS])
         disk.saved.put(made)
     disk.tree(index.id).select(made.id, where, context)
-    disk.saved.put(replace(query, executed_ms=disk.clock_ms(), selection=made.id))
+    disk.saved.put(replace(query, executed_ms=now_ms(), selection=made.id))
     return describe_set(disk, made)
 
 
@@ -269,7 +269,7 @@ def find_matches(
 
 def explain_query(disk: Disk, query: SavedQuery) -> Plan:
     """The query plan of a filter, without searching contents."""
-    return disk.tree(query.index).explain(parse_filter(query.filter), Context(disk.clock_ms()))
+    return disk.tree(query.index).explain(parse_filter(query.filter), Context(now_ms()))
 
 
 def _gather_context(disk: Disk, index: DiskIndex, where: Filter, work: Work) -> Context:
@@ -278,7 +278,7 @@ def _gather_context(disk: Disk, index: DiskIndex, where: Filter, work: Work) -> 
     if _DUPLICATE in tests:
         compare_copies(disk, index).join(work)
     found = {test: _find_nodes(disk, index, test, work) for test in tests if test.field in CONTENT}
-    return Context(disk.clock_ms(), found)
+    return Context(now_ms(), found)
 
 
 def _find_nodes(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> Collection[int]:
@@ -286,7 +286,7 @@ def _find_nodes(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> Co
         # a line scan of the files below the root needs no index of contents
         project = disk.workspace.projects.get(Path(index.root))
         lines = scan_project(project, LineScan(str(test.value)), work, max_count=1)
-        paths = {_resolve_hit(project, file.path) for file, _ in lines}
+        paths = {project.tree.find_path(file.path) for file, _ in lines}
     else:
         paths = _search_ranked(disk, index, test, work)
     tree, root = disk.tree(index.id), Path(index.root)
@@ -311,11 +311,6 @@ def _search_ranked(disk: Disk, index: DiskIndex, test: Condition, work: Work) ->
         request = Request("query_run", query, ("code", "docs"), _MAX_RANKED_FILES, test.field,
                           str(place), under)  # fmt: skip
         hits = rank_everywhere(workspace, request, read_question(query), work).hits
-        project = workspace.projects.get(place)
-        paths |= {_resolve_hit(project, hit.path) for hit in hits}
+        tree = workspace.projects.get(place).tree
+        paths |= {tree.find_path(hit.path) for hit in hits}
     return paths
-
-
-def _resolve_hit(project: Project, path: str) -> Path:
-    source = next(s for s in project.tree.sources if path.startswith(s.prefix))
-    return source.root / path.removeprefix(source.prefix)

@@ -6,7 +6,6 @@ import copy
 import logging
 import shutil
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,11 +29,6 @@ _MAX_CONNECTIONS = 1_000
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-
-def now_ms() -> int:
-    """The current time in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def join_node(index: str, number: int) -> str:
@@ -92,17 +86,11 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SetSummary:
-    """A resource set and how much it holds."""
+    """A resource set, how much it holds and, where it is shown alone, the first of its entries."""
 
     set: ResourceSet
     totals: Totals
-
-
-@dataclass(frozen=True, slots=True)
-class SetDetail(SetSummary):
-    """A resource set with the first of its entries."""
-
-    sample: tuple[Member, ...]
+    sample: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +159,10 @@ class Disk:
         workspace: Workspace,
         open_saved: Callable[[], SavedStore],
         open_tree: Callable[[str], TreeStore],
-        *,
-        clock_ms: Callable[[], int] = now_ms,
-        scan_limits: ScanLimits = ScanLimits(),
     ) -> None:
         self.folder = folder
         self.workspace = workspace
         """Its jobs, its signing key, and the projects that search contents."""
-        self.clock_ms = clock_ms
-        self.scan_limits = scan_limits
         self.starting = threading.Lock()
         """Held while looking up or creating an index, so that a folder gets only one."""
         self._open_saved = open_saved

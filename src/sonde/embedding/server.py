@@ -54,7 +54,9 @@ class _Exchange(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Report health."""
-        self._answer(self._describe_health)
+        embedder = self.server.embedder
+        facts = {"status": "ok", "model": embedder.name, "dimensions": embedder.dimensions}
+        self._answer(lambda: facts)
 
     def do_POST(self) -> None:
         self._answer(self._embed)
@@ -91,10 +93,6 @@ class _Exchange(BaseHTTPRequestHandler):
             raise _RefusedError(403, "pages of browsers are not answered")
         if self.path != {"GET": "/health", "POST": "/embed"}[self.command]:
             raise _RefusedError(404, "POST texts to /embed; GET /health")
-
-    def _describe_health(self) -> Mapping[str, object]:
-        embedder = self.server.embedder
-        return {"status": "ok", "model": embedder.name, "dimensions": embedder.dimensions}
 
     def _embed(self) -> Mapping[str, object]:
         texts, mode = self._read_request()

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.embedding.base import Mode, Vectors
-from sonde.text.words import REMEMBERED, find_words, split_identifier
+from sonde.text.words import WordCache, find_words, split_identifier
 
 BUNDLED: Traversable = files("sonde.embedding") / "models"  # weights, from a wheel or not
 UNKNOWN = "[UNK]"
@@ -76,42 +76,29 @@ def _measure_pieces(ids: dict[str, int]) -> tuple[dict[str, int], dict[str, int]
 
 NAME, EVERYDAY_NAME = "sonde-static-1", "sonde-everyday-1"
 DIMENSIONS = 256  # of the rows of one table
-_CACHED_WORDS = 50_000  # some 10 MB at most
 
 
-class Pieces(dict[str, tuple[int, ...]]):
-    """Word as written -> the rows it stands for; a cache."""
+class Pieces:
+    """The rows that the words of a text stand for."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
-        super().__init__()
-        self._wordpiece = WordPiece(vocabulary)
-        self._parts: dict[str, tuple[int, ...]] = {}
+        pieces = WordPiece(vocabulary)
 
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        if len(self) > _CACHED_WORDS:
-            self.clear()
-        parts = [self._parts.get(part) or self._split(part) for part in split_identifier(word)]
-        result = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
-        if len(word) <= REMEMBERED:
-            self[word] = result
-        return result
+        def split_part(part: str) -> tuple[int, ...]:
+            ids = pieces.split_word(part)
+            if pieces.unknown in ids and not part.isascii():
+                # A pair of ideographs is seldom a piece, each of them mostly is.
+                ids = tuple(chain.from_iterable(map(pieces.split_word, part)))
+            return tuple(id_ for id_ in ids if id_ != pieces.unknown)
+
+        parts = WordCache(split_part)
+        self._rows = WordCache(
+            lambda word: tuple(chain.from_iterable(map(parts.__getitem__, split_identifier(word))))
+        )
 
     def find_rows(self, text: str) -> list[int]:
         """The distinct rows of a text, in order, so that sums do not depend on the process."""
-        return sorted(set(chain.from_iterable(map(self.__getitem__, set(find_words(text))))))
-
-    def _split(self, part: str) -> tuple[int, ...]:
-        if len(self._parts) > _CACHED_WORDS:
-            self._parts.clear()
-        unknown = self._wordpiece.unknown
-        ids = self._wordpiece.split_word(part)
-        if unknown in ids and not part.isascii():
-            # A pair of ideographs is seldom a piece, each of them mostly is.
-            ids = tuple(chain.from_iterable(map(self._wordpiece.split_word, part)))
-        result = tuple(i for i in ids if i != unknown)
-        if len(part) <= REMEMBERED:
-            self._parts[part] = result
-        return result
+        return sorted(set(chain.from_iterable(map(self._rows.__getitem__, set(find_words(text))))))
 
 
 _SHARED: WeakValueDictionary[Traversable, Pieces] = WeakValueDictionary()
@@ -135,10 +122,10 @@ class StaticEmbedder:
 
     tables: Mapping[str, float] = {"static": 1.0}
     """The tables by name, and how much each counts."""
+    name = NAME
     dimensions = DIMENSIONS
 
-    def __init__(self, folder: Traversable = BUNDLED, name: str = NAME) -> None:
-        self._folder, self.name = folder, name
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loaded: tuple[Pieces, list[_Table]] | None = None
 
@@ -165,7 +152,7 @@ class StaticEmbedder:
     def _load(self) -> tuple[Pieces, list[_Table]]:
         with self._lock:
             if self._loaded is None:
-                pieces = _share_pieces(self._folder)
+                pieces = _share_pieces(BUNDLED)
                 length = math.hypot(*self.tables.values())
                 tables = [(*self._map(name), n / length) for name, n in self.tables.items()]
                 self._loaded = (pieces, tables)
@@ -173,15 +160,13 @@ class StaticEmbedder:
 
     def _map(self, name: str) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         # as plain arrays: every look into a `memmap` costs some Python
-        rows = np.asarray(map_array(self._folder, f"{name}-rows.npy"), np.int8)
-        return rows, np.asarray(map_array(self._folder, f"{name}-scales.npy"), np.float32)
+        rows = np.asarray(map_array(BUNDLED, f"{name}-rows.npy"), np.int8)
+        return rows, np.asarray(map_array(BUNDLED, f"{name}-scales.npy"), np.float32)
 
 
 class EverydayEmbedder(StaticEmbedder):
     """For notes, documents and chats: a table of everyday English beside the same one."""
 
     tables: Mapping[str, float] = {"static": 0.6, "everyday": 1.0}
+    name = EVERYDAY_NAME
     dimensions = 2 * DIMENSIONS
-
-    def __init__(self, folder: Traversable = BUNDLED, name: str = EVERYDAY_NAME) -> None:
-        super().__init__(folder, name)

@@ -38,16 +38,12 @@ def list_texts(chunk: Chunk, symbols: Iterable[Symbol]) -> dict[bytes, str]:
     found: dict[bytes, str] = {}
     for at, symbol in enumerate(inside):
         place = symbol.start_line - first
-        if _is_embedded(symbol):
+        is_documented = symbol.kind == "declaration" and symbol.end_line > symbol.start_line
+        # nobody asks for a value by what it does, nor for a bare declaration
+        if symbol.kind in ("function", "type") or is_documented:
             key = place_digest(chunk.digest, place)
             found.setdefault(key, _write(chunk.path, symbol, lines[place:], inside[at + 1 :]))
     return found
-
-
-def _is_embedded(symbol: Symbol) -> bool:
-    """Nobody asks for a value by what it does, nor for a bare declaration."""
-    is_documented = symbol.kind == "declaration" and symbol.end_line > symbol.start_line
-    return symbol.kind in ("function", "type") or is_documented
 
 
 def _write(path: str, symbol: Symbol, lines: Sequence[str], later: Sequence[Symbol]) -> str:

@@ -83,6 +83,12 @@ class Diff:
         )
 
 
+def coverage_of(stores: Stores, model: str) -> tuple[int, int]:
+    """How many chunks have a vector of this model, and how many there are."""
+    pairs = [store.coverage(model) for store in stores.values()]
+    return sum(have for have, _ in pairs), sum(count for _, count in pairs)
+
+
 def generation_of(stores: Stores) -> int:
     """A number that grows with every committed change to the files of any of the stores."""
     return sum(store.generation() for store in stores.values())

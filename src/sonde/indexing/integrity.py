@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from sonde.embedding.base import Embedder
-from sonde.indexing.diff import Refusals, States, Stores, compare_index
-from sonde.indexing.pipeline import coverage_of, refine_vectors, update_index
+from sonde.indexing.diff import Refusals, States, Stores, compare_index, coverage_of
+from sonde.indexing.pipeline import refine_vectors, update_index
 from sonde.indexing.sources import Tree
 from sonde.runtime.work import Work, WriterLock
 from sonde.text.languages import language_of
@@ -46,9 +46,9 @@ def check_index(
     for kind, store in stores.items():
         work.report(Progress("checking", len(seen), len(seen), message=kind))
         drifts[kind] = store.find_drift(work.check, thorough=thorough)
-    pairs = coverage_of(stores, embedder) if embedder else []
+    have, total = coverage_of(stores, embedder.name) if embedder else (0, 0)
     damaged = sum(store.count_damaged() for store in stores.values())  # those drifted
-    lost = max(sum(max(total - have, 0) for have, total in pairs) - damaged, 0)
+    lost = max(total - have - damaged, 0)
     broken = set().union(*(drift.files for drift in drifts.values()))
     torn = any(drift.strays or drift.vectors for drift in drifts.values())
     counted: Counter[str] = Counter()

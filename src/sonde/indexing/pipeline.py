@@ -21,7 +21,7 @@ from sonde.chunking.parse import VERSION
 from sonde.embedding.base import PASSAGE_MODES, Embedder
 from sonde.errors import SondeError
 from sonde.indexing.definitions import embed_chunks
-from sonde.indexing.diff import CUT_SHORT, Diff, Stores
+from sonde.indexing.diff import CUT_SHORT, Diff, Stores, coverage_of
 from sonde.indexing.preparing import (
     BATCH_CHARS,
     BATCH_FILES,
@@ -262,7 +262,8 @@ def refine_vectors(
     """
     began = time.monotonic()
     done = 0
-    total = sum(count - have for have, count in coverage_of(stores, embedder))
+    have, count = coverage_of(stores, embedder.name)
+    total = count - have
 
     def embed(kind: Kind, chunks: Sequence[Chunk]) -> None:
         store, of_code = stores[kind], definitions and kind == "code"
@@ -292,11 +293,6 @@ def _next_chunks(store: ChunkStore, model: str, wanted: Sequence[str]) -> list[C
         if missing := [chunk for chunk in chunks if chunk.id not in known]:
             return missing
     return store.missing(model, _MISSING_CHUNKS)
-
-
-def coverage_of(stores: Stores, embedder: Embedder) -> list[tuple[int, int]]:
-    """(chunks with a vector, chunks) of each store."""
-    return [store.coverage(embedder.name) for store in stores.values()]
 
 
 def seed_index(

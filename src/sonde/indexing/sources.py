@@ -126,6 +126,11 @@ class Tree:
                 return source, path[len(source.prefix) :]
         raise OutsideRoots(f"{path!r} is in none of the project's folders")
 
+    def find_path(self, path: str) -> Path:
+        """Where a file is on the disk."""
+        source, below = self.locate(path)
+        return source.root / below
+
 
 class TreeReader(Closing):
     """Reads files of a project, best in the order of their paths. Use it in a `with`, and close it

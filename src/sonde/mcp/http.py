@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 from uuid import uuid4
@@ -72,7 +73,8 @@ class McpOverHttp:
                 text = text if len(message) == 1 else f"[{text}]"
                 await Response(text, 400, media_type="application/json")(scope, receive, send)
                 return
-            receive = _replay(body, receive)
+            whole = {"type": "http.request", "body": body, "more_body": False}
+            receive = replay([whole], receive)
         if scope["method"] != "GET":
             await self._manager.handle_request(scope, receive, send)
             return
@@ -99,12 +101,12 @@ class McpOverHttp:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that replays a body that was already read, then continues."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+def replay(messages: Iterable[Message], receive: Receive) -> Receive:
+    """A `receive` that replays messages that were already read, then continues."""
+    waiting = deque(messages)
 
     async def receive_again() -> Message:
-        return waiting.pop() if waiting else await receive()
+        return waiting.popleft() if waiting else await receive()
 
     return receive_again
 

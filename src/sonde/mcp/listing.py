@@ -145,17 +145,12 @@ class Listing:
     @cached_property
     def lists(self) -> Lists:
         """The answer to each listing request; an address with fields is a template."""
-        readable = [route for route in self.routes if route.method == "GET"]
-        plain = [
-            _describe_route(route, "uri", SCHEME + route.address)
-            for route in readable
-            if not route.fields
-        ]
-        templates = [
-            _describe_route(route, "uriTemplate", route.template)
-            for route in readable
-            if route.fields
-        ]
+        plain, templates = [], []
+        for route in self.routes:
+            if route.method == "GET" and route.fields:
+                templates.append(_describe_route(route, "uriTemplate", route.template))
+            elif route.method == "GET":
+                plain.append(_describe_route(route, "uri", SCHEME + route.address))
         return {
             "tools/list": {"tools": self.entries},
             "resources/list": {"resources": plain},

@@ -48,9 +48,9 @@ from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS
 from sonde.mcp.stdio.early import Inbox, Wire
 from sonde.runtime.work import Work
-from sonde.tools.route import Content, find_route
+from sonde.tools.route import find_route
 from sonde.tools.tool import bind_arguments, find_tool
-from sonde.types import Json
+from sonde.types import Content, Json
 from sonde.version import __version__
 
 MAX_COMPLETIONS = 100
@@ -70,9 +70,7 @@ _OF_RESPONSES = (b'"result"', b'"error"')
 _ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?![\d.eE])')
 
 
-def begin_soon(
-    begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event
-) -> threading.Thread:
+def begin_soon(begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event) -> None:
     """Start background work once the opening requests of a client are answered. If the app cannot
     be opened, as while a shared index is away, it is tried again."""
 
@@ -90,9 +88,7 @@ def begin_soon(
             else:
                 return
 
-    thread = threading.Thread(target=run, name="sonde-begin", daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=run, name="sonde-begin", daemon=True).start()
 
 
 def end_if_busy(patience_s: float = LEAVE_S) -> None:

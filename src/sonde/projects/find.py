@@ -20,8 +20,13 @@ from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import JobRecord
 from sonde.runtime.work import Work, WriterLock
 from sonde.searching.query_language import QueryCondition, fits_project
-from sonde.stores.files import read_json
-from sonde.stores.records import has_index, load_metadata, project_folder, save_metadata
+from sonde.stores.records import (
+    has_index,
+    list_recorded,
+    load_metadata,
+    project_folder,
+    save_metadata,
+)
 
 ALL = "all"
 _CONSENT_S = 120  # time to ask a person, too short to be kept for another occasion
@@ -230,10 +235,9 @@ def known_roots(workspace: Workspace) -> list[Path]:
     if workspace.mirrors:
         return workspace.mirrors.list_defaults(workspace.reach.admits)[0]
     roots = []
-    for metadata in sorted((workspace.home / "indexes").glob("*/metadata.json")):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            root = Path((read_json(metadata) or {})["projectPath"])
-            is_here = project_folder(workspace.home, root) == metadata.parent
+    for folder, root in list_recorded(workspace.home):
+        with suppress(OSError, ValueError):
+            is_here = project_folder(workspace.home, root) == folder
             if is_here and workspace.reach.admits(root) and root.is_dir():
                 roots.append(root)
     return roots

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from sonde.indexing.diff import coverage_of
 from sonde.projects.project import Project, ProjectPart, Workspace
 from sonde.searching.hits import find_changed
 from sonde.searching.lines.candidates import LineCandidates
@@ -124,8 +125,7 @@ def find_stale_files(project: Project, known: Mapping[str, FileState | None]) ->
 def describe_deep_vectors(workspace: Workspace, project: Project) -> str:
     """How many chunks have deep vectors, while that is not all of them."""
     if workspace.deep:
-        pairs = [store.coverage(workspace.deep.name) for store in project.stores().values()]
-        have, total = (sum(column) for column in zip(*pairs, strict=True))
+        have, total = coverage_of(project.stores(), workspace.deep.name)
         if 0 < have < total:
             return f"; deeper vectors for {100 * have // total} % of chunks"
     return ""

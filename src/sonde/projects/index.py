@@ -11,8 +11,7 @@ from contextlib import suppress
 from itertools import islice
 
 from sonde import errors
-from sonde.indexing.diff import compare_tree
-from sonde.indexing.pipeline import coverage_of
+from sonde.indexing.diff import compare_tree, coverage_of
 from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
 from sonde.policy.deny_list import can_allow
@@ -77,7 +76,9 @@ def confirm_creation(
     if project.is_indexed() or workspace.assume_yes:
         return
     question: str | errors.FileLimitWarning = f"{INDEX_QUESTION}{project.root} for searching?"
-    detected = is_detected(project)
+    detected = False
+    with suppress(errors.SondeError):
+        detected = detect_root(project.root) == project.root
     if not detected:
         question = f"{project.root} has no marker of a project, such as .git. Index it?"
     count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
@@ -91,13 +92,6 @@ def confirm_creation(
             count=f"{count:,}",
         )
     require_consent(workspace, work, "create_index", project, question, confirm)
-
-
-def is_detected(project: Project) -> bool:
-    """Whether a marker, such as `.git`, says that the project's root is one."""
-    with suppress(errors.SondeError):
-        return detect_root(project.root) == project.root
-    return False
 
 
 def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> None:
@@ -229,8 +223,8 @@ def _describe(workspace: Workspace, project: Project) -> Json:
         progress = progress or job.progress
     vectors = {}
     for embedder in filter(None, (workspace.static, workspace.deep)):
-        pairs = coverage_of(stores, embedder)
-        vectors[embedder.name] = f"{sum(have for have, _ in pairs)}/{sum(n for _, n in pairs)}"
+        have, total = coverage_of(stores, embedder.name)
+        vectors[embedder.name] = f"{have}/{total}"
     is_watched, following = _describe_following(project)
     skipped = [_explain_skipped(one) for one in metadata.skipped_examples]
     config, problem = str(project.folder / "config.json"), job.error if job else None

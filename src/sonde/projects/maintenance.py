@@ -303,16 +303,12 @@ def convert_store(
 
 def _convert(workspace: Workspace, found: Project, store: str, work: Work) -> None:
     with found.lock.held(work):
-        target = found.open_stores(store)
-        try:
+        with found.open_stores(store) as target:
             models = [embedder.name for embedder in (workspace.static, workspace.deep) if embedder]
             for kind_, source in found.stores().items():
                 _copy_vectors(source, target[kind_], models, work)
             diff = compare_index(found.tree, target, work)
             update_index(found.tree, target, workspace.static, work, diff)
-        finally:
-            for opened in target.values():
-                opened.close()
         _write_setting(found, "store", store)
         if metadata := records.load_metadata(found.folder):
             records.save_metadata(found.folder, replace(metadata, store=store))

@@ -7,9 +7,10 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -163,8 +164,6 @@ class Project:
         """Whether an index was begun; it may still be growing."""
         return (self.folder / "metadata.json").exists()
 
-    # what is remembered of its use
-
     def note_search(self) -> None:
         """Note that it was searched just now."""
         self.last_search = self.now()
@@ -214,7 +213,9 @@ class Project:
                 self._stores = {}  # not closed: a reader may still finish
                 self._fresh_until = float("-inf")
             if not self._stores:
-                self._stores = self.open_stores(self.settings.store_name)
+                with ExitStack() as opened:  # if one cannot be opened, the other is closed
+                    self._stores = self._open_all(self.settings.store_name, opened)
+                    opened.pop_all()
                 self._identity = identify_files(self.folder / name for name in _DATABASES)
             return dict(self._stores)
 
@@ -224,17 +225,15 @@ class Project:
             stores, parts = list(self._stores.values()), list(self._parts.values())
         return [*stores, *(store for part in parts for store in part.list_open())]
 
-    def open_stores(self, name: str) -> dict[Kind, ChunkStore]:
-        """Stores of a backend, in use or not; the caller closes them."""
-        opened: dict[Kind, ChunkStore] = {}
-        try:
-            for kind in _STEMS:
-                opened[kind] = self._open_store(self.folder, name, kind)
-        except BaseException:
-            for store in opened.values():
-                store.close()
-            raise
-        return opened
+    @contextmanager
+    def open_stores(self, name: str) -> Iterator[dict[Kind, ChunkStore]]:
+        """Stores of a backend, in use or not, closed at the end."""
+        with ExitStack() as opened:
+            yield self._open_all(name, opened)
+
+    def _open_all(self, name: str, opened: ExitStack) -> dict[Kind, ChunkStore]:
+        open_store = partial(self._open_store, self.folder, name)
+        return {kind: opened.enter_context(closing(open_store(kind))) for kind in _STEMS}
 
     def open_part(self, name: str) -> ChunkStore:
         """A store beside the index, in SQLite; the caller closes it."""

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from sonde import errors
@@ -195,14 +195,19 @@ def _record(
     for kind, store in stores.items():
         records.save_fingerprints(project.folder, kind, store.files())
     first = metadata.last_full_index is None or report.files_unchanged == 0
-    updated = metadata.updated(
+    whole, now = began if full and first else None, records.stamp_now()
+    updated = replace(
+        metadata,
         code=stores["code"].counts(),
         docs=stores["docs"].counts(),
-        full_index=began if full and first else None,
-        incremental=records.stamp_now(),
-        report=report if full else None,
+        last_full_index=whole or metadata.last_full_index,
+        last_incremental_update=now,
+        last_docs_index=whole or now,
         generation=generation_of(stores),
     )
+    if full:
+        examples = tuple(asdict(each) for each in report.examples)
+        updated = replace(updated, skipped=dict(report.skipped), skipped_examples=examples)
     records.save_metadata(project.folder, updated)
     if full:
         named = ", ".join(f"{one.path} ({one.reason} {one.detail})" for one in report.examples)

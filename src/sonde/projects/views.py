@@ -126,7 +126,7 @@ class ChunkFolder(ProjectPart):
         with self._guard:
             settings, folder = self.project.settings, self.project.settings.chunk_folder
             if self._files is None or self._settings is not settings:
-                self._replace(None)
+                self.close()
                 if folder is None or not (settings.needs_chunks or folder.is_dir()):
                     return None
                 self._files = ChunkFiles(folder, settings.chunk_embedder or own)
@@ -137,15 +137,12 @@ class ChunkFolder(ProjectPart):
                 self._files.catch_up()
             return self._files
 
-    def _replace(self, files: ChunkFiles | None) -> None:
-        old, self._files = self._files, files
-        if old:
-            old.close()
-
     def close(self) -> None:
         """Stop following them."""
         with self._guard:
-            self._replace(None)
+            old, self._files = self._files, None
+            if old:
+                old.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 _LOWEST_PRIORITY = 19  # of nice(2)
@@ -94,6 +95,11 @@ else:
         """Run this process, or on Linux a thread of it, when nothing else wants to."""
         if not thread or sys.platform == "linux":
             os.setpriority(os.PRIO_PROCESS, thread, _LOWEST_PRIORITY)
+
+
+def now_ms() -> int:
+    """The current time in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
 
 
 def count_cores() -> int:

@@ -21,7 +21,26 @@ from sonde.runtime.private import make_folder
 from sonde.runtime.system import try_lock
 from sonde.types import Caller, Progress
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors that mean that there is no room left."""
 _POLL_S = 0.05  # writers hold the lock for seconds; waiting costs no CPU
+
+
+def explain_os_error(error: OSError, path: Path) -> Exception:
+    """The operating system's error about `path` as ours."""
+    detail = f"{path}: {error}"
+    if error.errno == errno.ENOMEM:
+        return MemoryError(str(error))
+    if error.errno in FULL:
+        return DiskFull(detail)
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return PermissionDenied(
+            detail,
+            user_message="There is no permission to use '{path}'.",
+            next_action="Give yourself access to it, or set SONDE_HOME to a folder of yours.",
+            path=error.filename or path,
+        )
+    return StorageUnusable(detail)
 
 
 class Closing(ABC):
@@ -140,23 +159,8 @@ class WriterLock:
                 if self._descriptor != descriptor:
                     os.close(descriptor)
         except OSError as error:
-            raise self._explain(error) from error
+            raise explain_os_error(error, self._path) from error
         return self._descriptor == descriptor
-
-    def _explain(self, error: OSError) -> Exception:
-        detail = f"{self._path}: {error}"
-        if error.errno == errno.ENOMEM:
-            return MemoryError(str(error))
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return DiskFull(detail)
-        if error.errno in (errno.EACCES, errno.EPERM):
-            return PermissionDenied(
-                detail,
-                user_message="There is no permission to use '{path}'.",
-                next_action="Give yourself access to it, or set SONDE_HOME to a folder of yours.",
-                path=error.filename or self._path,
-            )
-        return StorageUnusable(detail)
 
     def _is_in_place(self, descriptor: int) -> bool:
         """Whether the locked file is still the one at this path."""

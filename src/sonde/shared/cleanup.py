@@ -12,6 +12,7 @@ from datetime import timedelta
 from operator import methodcaller
 
 from sonde.errors import SharedIndexUnreachable
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import name_rows, unpack_manifest
@@ -19,7 +20,6 @@ from sonde.shared.snapshot import Snapshot
 from sonde.shared.tables import (
     SCHEMAS,
     SharedTables,
-    clock_ms,
     is_conflict,
     quote_text,
     split_among,
@@ -35,14 +35,13 @@ def clean_index(
     shared: SharedIndex,
     work: Work,
     *,
-    kept: timedelta = KEPT,
     grace: timedelta = _GRACE,
-    now: Callable[[], int] = clock_ms,
+    now: Callable[[], int] = now_ms,
 ) -> dict[str, int]:
     """Remove what is not needed. Returns how much of each was removed."""
     tables, began = shared.tables, now()
     cut = began - int(grace.total_seconds() * 1000)
-    before = began - int(kept.total_seconds() * 1000)
+    before = began - int(KEPT.total_seconds() * 1000)
     stale = list_stale(shared, before)
     for repository, commit in stale:
         where = f"repository = {quote_text(repository)} AND commit = {quote_text(commit)}"
@@ -102,7 +101,7 @@ def tend_tables(shared: SharedIndex, work: Work) -> str:
     this moment; then there is nothing to do.
     """
     try:
-        if len(list_stale(shared, clock_ms() - int(KEPT.total_seconds() * 1000))) >= _STALE_COMMITS:
+        if len(list_stale(shared, now_ms() - int(KEPT.total_seconds() * 1000))) >= _STALE_COMMITS:
             clean_index(shared, work)
         for name in shared.tables.list_names():
             work.check()

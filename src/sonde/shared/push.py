@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing, InvalidRequest, Uncommitted
-from sonde.indexing.diff import Diff, Stores, compare_index, generation_of
+from sonde.indexing.diff import Diff, Stores, compare_index, coverage_of, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
 from sonde.policy.commits import (
     Checkout,
@@ -28,6 +28,7 @@ from sonde.policy.commits import (
 )
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.private import make_folder
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.shared.cleanup import tend_tables
 from sonde.shared.index import SharedIndex
@@ -35,7 +36,6 @@ from sonde.shared.manifest import FileFacts, leads_below, name_repository, pack_
 from sonde.shared.rows import RowWriter, Written, facts_of, read_vectors
 from sonde.shared.seed import collect_vectors, find_base, open_workplace
 from sonde.shared.snapshot import Snapshot, save_snapshot
-from sonde.shared.tables import clock_ms
 from sonde.stores.chunks.base import ChunkStore, Vectors
 from sonde.types import FileState, Kind, ParsedFile, Progress, Skipped
 
@@ -139,7 +139,7 @@ def push_project(
         else:
             snapshot, written = before, 0
     row = (
-        name, head.commit, clock_ms(), recipe, "\n".join(done.models), len(done.files),
+        name, head.commit, now_ms(), recipe, "\n".join(done.models), len(done.files),
         done.deep[1], pack_manifest(done.files), snapshot.pack(),
     )  # fmt: skip
     shared.tables.put("commits", ("repository", "commit"), row)
@@ -174,9 +174,8 @@ def _index_commit(
     """Bring the stores in a folder in step with the commit: its files, and the deep vectors."""
     committed = list_committed(project.root)
     own = project.at(folder)
-    stores = own.open_stores("sqlite")
-    before = _describe_stores(stores, workspace.deep)
-    try:
+    with own.open_stores("sqlite") as stores:
+        before = _describe_stores(stores, workspace.deep)
         recorded: dict[Kind, ChunkStore] = {
             kind: cast("ChunkStore", _RecordedStore(store, writer))
             for kind, store in stores.items()
@@ -193,17 +192,13 @@ def _index_commit(
         files = {p: facts_of(s, executable=committed.get(p, False)) for p, s in states.items()}
         _, covered, models = after = _describe_stores(stores, deep)
         return _Indexed(files, left_out, covered, models, after != before)
-    finally:
-        for store in stores.values():
-            store.close()
 
 
 def _describe_stores(
     stores: Stores, deep: Embedder | None
 ) -> tuple[int, tuple[int, int], list[str]]:
     """Their generation, how many chunks have deep vectors, of how many, and the models."""
-    pairs = [store.coverage(deep.name if deep else "") for store in stores.values()]
-    covered = sum(have for have, _ in pairs), sum(count for _, count in pairs)
+    covered = coverage_of(stores, deep.name if deep else "")
     models = sorted({model for store in stores.values() for model in store.models()})
     return generation_of(stores), covered, models
 
@@ -256,7 +251,7 @@ def _seal(shared: SharedIndex, folder: Path, before: Snapshot, work: Work) -> tu
     sealed = folder / "sealed"
     make_folder(sealed)
     copy_stores(folder, sealed, "sqlite")
-    pack = f"pack_{clock_ms()}_{secrets.token_hex(4)}"
+    pack = f"pack_{now_ms()}_{secrets.token_hex(4)}"
     return save_snapshot(shared.tables, sealed, before, pack, work)
 
 
@@ -270,6 +265,6 @@ def _move_branch(
     now = next(named, None)
     if now and now.commit != head.commit and is_ancestor(root, head.commit, now.commit):
         return "", f"{branch} was not moved: it is at a later commit, {now.commit[:12]}"
-    row = (repository, branch, head.commit, clock_ms(), branch == head.default_branch)
+    row = (repository, branch, head.commit, now_ms(), branch == head.default_branch)
     shared.tables.put("refs", ("repository", "branch"), row)
     return branch, ""

@@ -13,9 +13,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.shared.manifest import FileFacts, PushedCommit, name_rows
-from sonde.shared.tables import SharedTables, clock_ms, split_among
+from sonde.shared.tables import SharedTables, split_among
 from sonde.stores.chunks.base import ChunkStore, Vectors
 from sonde.types import Chunk, FileState, FileWords, Kind, ParsedFile, Progress, Span, Symbol
 
@@ -114,7 +115,7 @@ class RowWriter:
         self, name: str, key: str, wanted: Mapping[str, object]
     ) -> tuple[list[str], set[str], int]:
         """The keys without a row and those with one, which is marked as needed; and the time."""
-        rows, now = self.tables.read_among(name, [key], key, wanted), clock_ms()
+        rows, now = self.tables.read_among(name, [key], key, wanted), now_ms()
         known = {row[key] for row in rows}
         self.tables.touch(name, key, known, now)
         return sorted(wanted.keys() - known), known, now

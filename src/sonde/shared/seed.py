@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sonde.errors import Cancelled, NoHistory, SharedIndexMissing, SondeError
+from sonde.indexing.diff import coverage_of
 from sonde.indexing.pipeline import recipe_of
 from sonde.policy.commits import list_commit_ids, read_checkout
 from sonde.projects.project import Project, Workspace
@@ -105,8 +106,8 @@ def fetch_vectors(
     if not url or deep is None:
         return ""
     stores = project.stores()
-    pairs = [store.coverage(deep.name) for store in stores.values()]
-    if sum(total - have for have, total in pairs) < least:
+    have, total = coverage_of(stores, deep.name)
+    if total - have < least:
         return ""
     taken = 0
     try:
@@ -115,8 +116,7 @@ def fetch_vectors(
             if deep.name not in base.models:
                 return f"{url} has no vectors of {deep.name}"
             shared.fill(base.repository, base.commit, folder, work=work)
-            opened = project.at(folder).open_stores("sqlite")
-            try:
+            with project.at(folder).open_stores("sqlite") as opened:
                 for kind, store in stores.items():
                     lacking = store.missing(deep.name, store.counts().chunks)
                     missing = {chunk.digest for chunk in lacking}
@@ -125,9 +125,6 @@ def fetch_vectors(
                             rows = np.stack(list(found.values()))
                             store.put_vectors(deep.name, list(found), rows)
                         taken += len(found)
-            finally:
-                for store in opened.values():
-                    store.close()
     except Cancelled:
         raise
     except SondeError as error:

@@ -17,9 +17,7 @@ writes everything else before the row of its commit, and moves the branch last.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from operator import methodcaller
@@ -30,7 +28,6 @@ from sonde.errors import (
     DiskFull,
     IndexTooNew,
     InvalidRequest,
-    MissingExtra,
     SharedIndexMissing,
     SharedIndexRefused,
     SharedIndexUnreachable,
@@ -39,7 +36,6 @@ from sonde.errors import (
 FORMAT = 1
 """The layout of all tables; an empty table `format_1` says which one it is."""
 _REMOTE = re.compile(r"(?:s3|gs|az)://[^/\s]+(?:/\S*)?")
-_MIN_THREADS = 4  # of Lance, which else has one for each core: reads wait for the network
 _OPTIONS = {
     "connect_timeout": "5s",
     "timeout": "60s",  # of one request: a block of some MB over a slow line
@@ -78,12 +74,9 @@ class SharedTables:
     """The tables at one address, each opened on first use."""
 
     def __init__(self, url: str, *, create: bool = False) -> None:
-        os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of queries without a score
-        os.environ.setdefault("LANCE_CPU_THREADS", str(max(_MIN_THREADS, os.cpu_count() or 1)))
-        try:
-            import lancedb
-        except ImportError as error:
-            raise MissingExtra("lancedb is not installed", extra="lance") from error
+        from sonde.stores.chunks.lance_tables import load_lance  # numpy is slow to import
+
+        lancedb = load_lance()
         self.url = url
         place = name_place(url)
         self._remote = "://" in place
@@ -295,11 +288,6 @@ def split_among(key: str, values: Iterable[str]) -> Iterator[str]:
 def quote_text(text: str) -> str:
     """A text in a condition."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def clock_ms() -> int:
-    """The time, in milliseconds."""
-    return int(time.time() * 1000)
 
 
 _LEAST_TAIL, _MOST_TAIL = 2_000, 0.3

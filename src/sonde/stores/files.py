@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import logging
 import os
@@ -14,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from sonde.errors import DiskFull, IndexTooNew, PermissionDenied, SondeError, StorageUnusable
+from sonde.errors import DiskFull, IndexTooNew, SondeError, StorageUnusable
 from sonde.runtime.private import make_folder
 from sonde.runtime.system import try_lock
-from sonde.runtime.work import WriterLock
+from sonde.runtime.work import FULL, WriterLock, explain_os_error
 
 MAX_JSON_BYTES = 10 * 1024 * 1024  # larger JSON files are not loaded
 _MEGABYTE = 1 << 20  # the unit of sizes in messages, and the least free space of a usable disk
@@ -31,18 +30,9 @@ def translate_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno == errno.ENOMEM:
-            raise MemoryError(str(error)) from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise report_full(path) from error
-        if error.errno in (errno.EACCES, errno.EPERM):
-            raise PermissionDenied(
-                f"{path}: {error}",
-                user_message="There is no permission to use '{path}'.",
-                next_action="Give yourself access to it, or set SONDE_HOME to a folder of yours.",
-                path=error.filename or path,
-            ) from error
-        raise StorageUnusable(f"{path}: {error}") from error
+        raise (
+            report_full(path) if error.errno in FULL else explain_os_error(error, path)
+        ) from error
 
 
 def report_full(path: Path) -> DiskFull:

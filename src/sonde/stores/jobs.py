@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from sonde.runtime.jobs import JobRecord
 from sonde.runtime.system import read_birth
-from sonde.stores.database import Database, Format, bind_text, read_row
+from sonde.stores.database import Database, Format, bind_row, bind_text, read_row
 
 _MAX_JOBS = 500  # records kept; running jobs are never dropped
 _SILENT_MS = 60_000  # without an update, where the system does not show whether a process lives
@@ -40,7 +41,8 @@ class SqliteJobStore:
 
     def put(self, record: JobRecord) -> bool:
         """Store a job's state. Returns whether it was cancelled."""
-        row = [_to_column(getattr(record, name)) for name in _COLUMNS]
+        values = [getattr(record, name) for name in _COLUMNS]
+        row = bind_row([json.dumps(dict(v)) if isinstance(v, Mapping) else v for v in values])
         marks = ", ".join("?" for _ in _COLUMNS)
         changed = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])
         with self._database.write() as db:
@@ -94,12 +96,6 @@ def _settle(record: JobRecord) -> JobRecord:
     ):
         return record
     return replace(record, status="interrupted", finished_ms=record.updated_ms, eta_s=None)
-
-
-def _to_column(value: Any) -> Any:
-    if isinstance(value, str):
-        return bind_text(value)
-    return value if value is None or isinstance(value, int | float) else json.dumps(dict(value))
 
 
 def _to_record(row: tuple[Any, ...]) -> JobRecord:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sonde.errors import SondeError
 from sonde.policy.roots import detect_root
 from sonde.stores.files import read_json, refuse_newer, write_json
-from sonde.types import FileState, Findings, IndexReport, Kind, StoreCounts
+from sonde.types import FileState, Findings, Kind, StoreCounts
 
 VERSION = "1.0.0"  # what `metadata.json` gives as the version of the stored format
 _FINGERPRINTS: Mapping[Kind, str] = {"code": "fingerprints.json", "docs": "docs-fingerprints.json"}
@@ -36,6 +36,13 @@ def project_folder(home: Path, root: Path) -> Path:
     digest = hashlib.sha256(real).hexdigest()
     folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
+
+
+def list_recorded(home: Path) -> Iterator[tuple[Path, Path]]:
+    """The folder of every index, and the root of its project as its record says."""
+    for path in sorted((home / "indexes").glob("*/metadata.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            yield path.parent, Path((read_json(path) or {})["projectPath"])
 
 
 def has_index(home: Path, root: Path) -> bool:
@@ -70,7 +77,6 @@ class Metadata:
     docs: StoreCounts = _EMPTY
     generation: int = 0  # of both stores together, as of this file
     recipe: str = ""  # the version and settings of chunking
-    models: tuple[str, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     skipped_examples: tuple[Mapping[str, str], ...] = ()
 
@@ -88,29 +94,6 @@ class Metadata:
     def total_chunks(self) -> int:
         """Chunks of code and docs."""
         return self.code.chunks + self.docs.chunks
-
-    def updated(
-        self,
-        *,
-        code: StoreCounts,
-        docs: StoreCounts,
-        full_index: str | None = None,
-        incremental: str | None = None,
-        report: IndexReport | None = None,
-        generation: int | None = None,
-    ) -> Metadata:
-        """A copy after an indexing run; arguments that are None keep their value."""
-        given: dict[str, Any] = {
-            "last_full_index": full_index,
-            "last_incremental_update": incremental,
-            "last_docs_index": full_index or incremental,
-            "generation": generation,
-        }
-        if report:
-            given["skipped"] = dict(report.skipped)
-            given["skipped_examples"] = tuple(asdict(each) for each in report.examples)
-        known = {key: value for key, value in given.items() if value is not None}
-        return replace(self, code=code, docs=docs, **known)
 
 
 def _drop_progress(value: Json) -> Json:
@@ -139,7 +122,6 @@ def save_metadata(folder: Path, metadata: Metadata) -> None:
             "generation": metadata.generation,
             "store": metadata.store,
             "recipe": metadata.recipe,
-            "models": list(metadata.models),
             "skipped": dict(metadata.skipped),
             "skippedExamples": list(metadata.skipped_examples),
         },
@@ -170,7 +152,6 @@ def load_metadata(folder: Path) -> Metadata | None:
         code=_counts(value, "stats", _CODE_COUNTS),
         docs=_counts(value, "docsStats", _DOCS_COUNTS),
         generation=_number(value, "generation"),
-        models=tuple(each for each in _get(value, "models", list) if isinstance(each, str)),
         skipped={reason: _number(skipped, reason) for reason in skipped},
         skipped_examples=tuple(
             {str(key): str(text) for key, text in each.items()}

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 
 from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.runtime.private import make_folder
-from sonde.runtime.system import try_lock
+from sonde.runtime.system import now_ms, try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 from sonde.types import LOCAL, Json
 
@@ -70,7 +70,7 @@ class Users:
             raise InvalidRequest(f"user {user!r}", user_message="'all' means every user.")
         name = secrets.token_hex(4)
         secret = f"sonde_{name}_{secrets.token_urlsafe(32)}"
-        key = Key(name, user, digest_token(secret), _now())
+        key = Key(name, user, digest_token(secret), now_ms())
         with self._locked():
             self._save([*self._keys, key])
         return key, secret
@@ -85,7 +85,7 @@ class Users:
         with self._locked():
             active = [key for key in self._keys if key.revoked_at is None]
             ended = [key for key in active if name in (key.id, key.user)]
-            now = _now()
+            now = now_ms()
             if all(key.id != name for key in self._keys) and USER_NAME.fullmatch(name):
                 self._shut_out[name] = now  # ends tokens that others signed for this user, too
             elif not ended:
@@ -207,10 +207,6 @@ def _check_name(user: str) -> None:
 def digest_token(token: str) -> str:
     """The digest that is stored of a key."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
 
 
 def load_signing_key(home: Path, link: Callable[[Path, Path], None] = os.link) -> bytes:

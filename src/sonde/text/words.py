@@ -13,8 +13,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
-REMEMBERED = 40
+T = TypeVar("T")
+_REMEMBERED = 40
 """In characters. Longer words are mostly data that occurs once, so caching them wastes memory."""
 _CACHED_WORDS = 50_000  # distinct words of a large project; a full cache is emptied
 _LONGEST_TERM = 64
@@ -49,20 +51,20 @@ _UNSPACED = re.compile(
 """A run of a script that is written without spaces between words."""
 
 
-class _Reading(dict[str, tuple[str, ...]]):
-    """A way to read words, and a cache: word as written -> its terms."""
+class WordCache(dict[str, T]):
+    """A way to read words, and a cache: word as written -> what it is read as."""
 
-    def __init__(self, split: Callable[[str], list[str]]) -> None:
+    def __init__(self, read: Callable[[str], T]) -> None:
         super().__init__()
-        self._split = split
+        self._read = read
 
-    def __missing__(self, word: str) -> tuple[str, ...]:
+    def __missing__(self, word: str) -> T:
         if len(self) > _CACHED_WORDS:
             self.clear()
-        terms = tuple(self._split(word))
-        if len(word) <= REMEMBERED:
-            self[word] = terms
-        return terms
+        value = self._read(word)
+        if len(word) <= _REMEMBERED:
+            self[word] = value
+        return value
 
 
 _ASCII_PLAIN = {code: chr(code).lower() if chr(code).isalnum() else None for code in range(128)}
@@ -123,7 +125,7 @@ def split_word(word: str) -> list[str]:
     return _add_whole("".join(parts) if word.isascii() else "", parts)
 
 
-_CODE = _Reading(split_word)
+_CODE = WordCache(lambda word: tuple(split_word(word)))
 
 
 # --- prose ---
@@ -191,7 +193,9 @@ def _strip_marks(text: str) -> str:
 
 
 # in an index, each letter of an unspaced run begins a term
-_PROSE = _Reading(lambda word: _split_prose(word, lambda run: [*_pair_letters(run), run[-1]]))
+_PROSE = WordCache(
+    lambda word: tuple(_split_prose(word, lambda run: [*_pair_letters(run), run[-1]]))
+)
 
 
 # --- both ---

@@ -24,11 +24,11 @@ from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SCORE_TYPE, SearchOptions, SearchResult
 from sonde.searching.filters import match_paths, read_folder
 from sonde.searching.request import Request, recall_request
-from sonde.tools.route import Content, Route
+from sonde.tools.route import Route
 from sonde.tools.schema import Param, ProjectParam, TagsParam, TokensParam, TypesParam
 from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
 from sonde.tools.tool import Tool, declare_signature, declare_tool
-from sonde.types import Hit, HitRow, Json, Kind
+from sonde.types import Content, Hit, HitRow, Json, Kind
 
 MAX_COMPLETED_PATHS = 101
 """A client shows at most 100 completions; one more means that there are more."""

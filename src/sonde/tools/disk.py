@@ -13,10 +13,11 @@ from sonde.errors import InvalidRequest
 from sonde.policy.roots import show_path
 from sonde.projects.find import find_job
 from sonde.runtime.work import Work
-from sonde.tools.route import Content, Route
+from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
 from sonde.tools.shapes import nodes, shell
 from sonde.tools.tool import Tool, declare_tool
+from sonde.types import Content
 
 IndexParam = Annotated[str, Param("indexId", min_length=1, max_length=64)]
 NodeParam = Annotated[str, Param("nodeId", min_length=1, max_length=64)]
@@ -249,8 +250,7 @@ def read_history(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Wo
 def read_preview(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Content:
     """The beginning of a file: text, a picture, or a dump of its first bytes."""
     index, node = scope.find_node(app.disk, work.caller, node_id, index_id)
-    preview = listing.preview_file(app.disk, index, node)
-    return Content(preview.body, preview.mime)
+    return listing.preview_file(app.disk, index, node)
 
 
 def list_reports(app: App, index_id: IndexParam, *, work: Work) -> shell.Answer:

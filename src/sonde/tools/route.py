@@ -27,14 +27,6 @@ _FIELD = re.compile(r"\{(\w+)(:path)?\}")
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """An answer that is not JSON: a file's text, an image."""
-
-    body: str | bytes
-    mime: str = "text/plain"
-
-
 @dataclass(frozen=True)
 class Route:
     """One address; `{name}` is one segment of the path, `{name:path}` the rest of it."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from sonde.errors import InvalidRequest
 from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.stores.users import USER_NAME, Users
-from sonde.types import LOCAL, Json
-from sonde.web.oidc import SESSION_PREFIX, Person, Provider
+from sonde.types import LOCAL
+from sonde.web.oidc import SESSION_PREFIX, Person, Provider, decode_token
 
 if TYPE_CHECKING:
     from jwt import PyJWKSet
@@ -133,9 +133,7 @@ class BrowserSessions:
         return self.open(tokens.own_key)
 
 
-_ALGORITHMS = {"RSA": ["RS256"], "oct": ["HS256"]}
-_LEEWAY_S = 30
-"""Tolerated difference between the clocks of issuer and server."""
+_ALGORITHMS = {"RSA": "RS256", "oct": "HS256"}
 _MIN_SECRET_BYTES = 32
 """The size of an HS256 digest; RFC 7518 requires at least as much."""
 
@@ -217,15 +215,8 @@ class Keyring:
             key = self._find_key(issuer, head.get("kid"))
             if key is None:
                 return None
-            claims: Json = jwt.decode(
-                token,
-                key.key,
-                algorithms=_ALGORITHMS[str(key.key_type)],
-                audience=issuer.audience,
-                issuer=issuer.issuer,
-                leeway=_LEEWAY_S,
-                options={"require": ["exp", "iat", "sub", "iss", "aud"]},
-            )
+            algorithm = _ALGORITHMS[str(key.key_type)]
+            claims = decode_token(token, key, algorithm, issuer.audience, issuer.issuer)
         except (jwt.PyJWTError, ValueError, KeyError, TypeError):
             return None
         user = claims["sub"]

@@ -15,9 +15,8 @@ from sonde.agents.steps import Step, plan_steps
 from sonde.app import App
 from sonde.errors import ConfigChanged, PermissionDenied
 from sonde.runtime.work import Work
-from sonde.tools.route import Content
 from sonde.tools.schema import Param
-from sonde.types import LOCAL
+from sonde.types import LOCAL, Content
 from sonde.web.application import Pages, Parts
 from sonde.web.pages import html
 from sonde.web.pages.endpoints import serve_form, serve_page

@@ -70,15 +70,9 @@ async def _answer(
         return shape_error(error)
 
 
-def _app_of(parts: Parts, caller: Caller) -> App:
-    app = parts.app.get(caller)
-    assert isinstance(app, App)
-    return app
-
-
 def _open_download(parts: Parts, request: Request) -> Response:
     caller = request.scope[SCOPE_CALLER]
-    app = _app_of(parts, caller)
+    app: App = parts.app.get(caller)
     handle = request.path_params["nodeId"]
     index, node = find_node(app.disk, caller, handle, request.path_params["indexId"])
     place = place_node(app.disk, index, node)
@@ -152,7 +146,7 @@ class _Stream(StreamingResponse):
 
 def _open_events(turns: dict[str, Semaphore], parts: Parts, request: Request) -> Response:
     caller = request.scope[SCOPE_CALLER]
-    app = _app_of(parts, caller)
+    app: App = parts.app.get(caller)
     handle = request.path_params["jobId"]
     _read(app, handle, caller)
     turn = turns.setdefault(caller.user, Semaphore(MAX_STREAMS))
@@ -170,7 +164,7 @@ async def _follow(parts: Parts, handle: str, caller: Caller) -> AsyncIterator[st
     """An event whenever the job changes, until it or the server ends."""
     shown, quiet = "", 0.0
     while True:
-        answer = await anyio.to_thread.run_sync(_read, _app_of(parts, caller), handle, caller)
+        answer = await anyio.to_thread.run_sync(_read, parts.app.get(caller), handle, caller)
         text = dump_answer(answer)
         ended = answer["status"] != "running"
         if text != shown:

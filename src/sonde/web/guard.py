@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import socket
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
@@ -25,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sonde import errors
 from sonde.knowledge.retrieval import check_preferences
 from sonde.mcp.calls import SCOPE_CALLER
+from sonde.mcp.http import replay
 from sonde.mcp.listing import Buckets
 from sonde.types import LOCAL, Caller
 from sonde.web.accounts import BrowserSessions, Keyring
@@ -271,7 +271,7 @@ def _check_length(headers: Headers, most: int) -> None:
 async def _read_body(headers: Headers, receive: Receive) -> Receive:
     """Read the whole body or refuse it. Returns a `receive` that replays it."""
     _check_length(headers, MAX_BODY_BYTES)
-    messages: deque[Message] = deque()
+    messages: list[Message] = []
     size = 0
     with anyio.move_on_after(BODY_TIMEOUT_S):
         while True:
@@ -283,11 +283,7 @@ async def _read_body(headers: Headers, receive: Receive) -> Receive:
             if size > MAX_BODY_BYTES:
                 raise errors.BodyTooLarge(f"more than {MAX_BODY_BYTES} bytes", most=MAX_BODY_BYTES)
             if not message.get("more_body", False):
-
-                async def replay() -> Message:
-                    return messages.popleft() if messages else await receive()
-
-                return replay
+                return replay(messages, receive)
     problem = f"The body did not come within {BODY_TIMEOUT_S:.0f} s."
     raise errors.InvalidRequest("timeout", user_message=problem)
 

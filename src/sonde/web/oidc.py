@@ -51,6 +51,17 @@ class Person(NamedTuple):
     """When the provider said so, in epoch seconds; 0 if it does not matter."""
 
 
+def decode_token(token: str, key: PyJWK, algorithm: str, audience: str, issuer: str) -> Json:
+    """The claims of a signed token, once its signature, times, audience and issuer are checked."""
+    import jwt
+
+    claims: Json = jwt.decode(
+        token, key.key, algorithms=[algorithm], audience=audience, issuer=issuer, leeway=_LEEWAY_S,
+        options={"require": ["exp", "iat", "sub", "iss", "aud"]},
+    )  # fmt: skip
+    return claims
+
+
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_args: Any, **_options: Any) -> None:
         """Follow no redirects, which would leak a secret."""
@@ -126,11 +137,8 @@ class Provider:
         wanted = self._settings
         try:
             key = self._find_key(jwt.get_unverified_header(token).get("kid"))
-            claims: Json = jwt.decode(
-                token, key.key, algorithms=[_ALGORITHMS[str(key.key_type)]],
-                audience=wanted.client, issuer=wanted.issuer, leeway=_LEEWAY_S,
-                options={"require": ["exp", "iat", "sub", "iss", "aud"]},
-            )  # fmt: skip
+            algorithm = _ALGORITHMS[str(key.key_type)]
+            claims = decode_token(token, key, algorithm, wanted.client, wanted.issuer)
         except (jwt.PyJWTError, TokenRequired, KeyError, TypeError, ValueError) as error:
             log.info("a token was refused: %s", error)
             return None

@@ -28,8 +28,8 @@ from sonde.mcp.calls import (
 )
 from sonde.mcp.listing import ToolLimits
 from sonde.runtime.work import Work
-from sonde.tools.route import Content, Route
-from sonde.types import Json
+from sonde.tools.route import Route
+from sonde.types import Content, Json
 from sonde.version import __version__
 
 EVENTS = "text/event-stream"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -46,7 +45,8 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
 
                 def run(work: Work) -> Job:
                     restore, into = bool(texts.get("restore")), texts.get("into", "")
-                    library = cast("App", parts.app.get(caller)).knowledge
+                    app: App = parts.app.get(caller)
+                    library = app.knowledge
                     return start_upload(library, files, source, into, restore=restore, work=work)
 
                 what = ("upload", {"files": [name for name, _ in files], **texts})

@@ -69,13 +69,8 @@ def run_tree(session: Session) -> int:
         return _print_matches(session, index)
     if args.report:
         return _print_report(session, index)
-    if args.json:
-        session.print_json(_describe(session, index, report))
-    else:
-        session.print_lines(_draw(session, index))
-        if report:
-            session.note(_sum_up(report))
-    return FOUND
+    answer = _describe(session, index, report) if args.json else {}
+    return session.print_answer(answer, _draw(session, index), _sum_up(report) if report else "")
 
 
 def _print_matches(session: Session, index: DiskIndex) -> int:
@@ -107,16 +102,12 @@ def _print_report(session: Session, index: DiskIndex) -> int:
             compare_copies(disk, index).join(work)
     limit = args.limit or _LIMIT
     found = read_disk_report(disk, index, args.report, limit=limit, since=args.since)
-    if args.json:
-        session.print_json(show_disk_report(found, Caller()))
-    else:
-        session.print_lines(_draw_report(session, found))
-        if found.kind == "growth":
-            base = found.since_scan
-            moment = format_moment(show_epoch(base.started_ms), time.time()) if base else ""
-            since = f"compared with the scan of {moment}" if base else ""
-            session.note(since or "there is no earlier scan to compare with")
-    return FOUND if found.page.rows else NOTHING
+    note = "there is no earlier scan to compare with" if found.kind == "growth" else ""
+    if base := found.since_scan:
+        moment = format_moment(show_epoch(base.started_ms), time.time())
+        note = f"compared with the scan of {moment}"
+    answer, lines = show_disk_report(found, Caller()), _draw_report(session, found)
+    return session.print_answer(answer, lines, note, found=bool(found.page.rows))
 
 
 def _draw_report(session: Session, report: DiskReport) -> Iterator[str]:
@@ -229,17 +220,18 @@ def run_jobs(session: Session) -> int:
         return FOUND if stopped else NOTHING
     recent = app.workspace.jobs.recent(session.args.limit or _JOB_ROWS)
     records = [record for record in recent if sees_job(app.workspace, record)]
-    if session.args.json:
-        session.print_json({"jobs": [show_job(record, caller) for record in records]})
-        return FOUND if records else NOTHING
-    scanned = {index.id: index.root for index in app.disk.list_indexes(caller.user)}
-    rows = []
-    for record in records:
-        begun = record.total is not None and (record.done or record.status == "running")
-        share = f"{compute_percent(record):.0f}%" if begun else ""
-        subject = escape_controls(scanned.get(record.subject, record.subject))
-        when = format_moment(show_epoch(record.started_ms), time.time())
-        rows.append((record.id, record.kind, record.status, when, share, subject))
-    head = ("JOB", "KIND", "STATUS", "STARTED", "DONE", "OF")
-    session.print_lines(render_table(head, rows, session.out))
-    return FOUND if records else NOTHING
+
+    def draw() -> Iterator[str]:
+        scanned = {index.id: index.root for index in app.disk.list_indexes(caller.user)}
+        rows = []
+        for record in records:
+            begun = record.total is not None and (record.done or record.status == "running")
+            share = f"{compute_percent(record):.0f}%" if begun else ""
+            subject = escape_controls(scanned.get(record.subject, record.subject))
+            when = format_moment(show_epoch(record.started_ms), time.time())
+            rows.append((record.id, record.kind, record.status, when, share, subject))
+        head = ("JOB", "KIND", "STATUS", "STARTED", "DONE", "OF")
+        yield from render_table(head, rows, session.out)
+
+    answer = {"jobs": [show_job(record, caller) for record in records]}
+    return session.print_answer(answer, draw(), found=bool(records))

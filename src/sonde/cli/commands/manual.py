@@ -5,12 +5,10 @@ The shell scripts only pass the words on, so every shell completes every argumen
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from sonde.cli.arguments import Arguments, Command, Option
@@ -222,18 +220,10 @@ def _list_values(option: Option, environ: Mapping[str, str]) -> Iterator[tuple[s
     elif option.words == "command":
         yield from ((command.name, command.about) for command in COMMANDS)
     elif option.words == "project":
-        yield from ((project, "") for project in _list_projects(environ))
+        from sonde.settings import find_home
+        from sonde.stores.records import list_recorded
+
+        yield from sorted((str(root), "") for _, root in list_recorded(find_home(environ)[0]))
         yield FOLDERS, ""
     elif option.words:
         yield FILES if option.words == "file" else FOLDERS, ""
-
-
-def _list_projects(environ: Mapping[str, str]) -> list[str]:
-    """The indexed projects, read without opening any index."""
-    from sonde.settings import find_home
-
-    found = []
-    for path in find_home(environ)[0].glob("indexes/*/metadata.json"):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            found.append(str(json.loads(path.read_bytes())["projectPath"]))
-    return sorted(found)

@@ -20,6 +20,7 @@ from sonde.policy.changes import has_hook, remove_hook
 from sonde.runtime.private import OWN_NAMES
 from sonde.runtime.work import WriterLock
 from sonde.stores.files import read_json
+from sonde.stores.records import list_recorded
 from sonde.text.formats import format_bytes
 
 _LOCKS = ("writer.lock", "watcher.lock")
@@ -39,7 +40,7 @@ class Leftover:
 def run_uninstall(session: Session) -> int:
     """List what is there, ask, and remove it; the program itself is left to its installer."""
     args, home = session.args, session.settings.home
-    roots = [path for path in _list_projects(home) if path.is_dir()]
+    roots = [root for _, root in list_recorded(home) if root.is_dir()]
     steps = list(_plan_agents(session, roots))
     leftovers = [*_list_hooks(roots), *_list_storage(home, keep_knowledge=not args.all)]
     rows = [{"file": str(step.file), "about": step.title, "size": 0} for step in steps]
@@ -112,14 +113,6 @@ def _remove_entries(steps: list[Step], backups: Path) -> Iterator[SondeError]:
             write_step(step, backups)
         except SondeError as error:
             yield error
-
-
-def _list_projects(home: Path) -> list[Path]:
-    found = []
-    for path in sorted((home / "indexes").glob("*/metadata.json")):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            found.append(Path((read_json(path) or {})["projectPath"]))
-    return found
 
 
 def _list_hooks(roots: list[Path]) -> Iterator[Leftover]:

@@ -259,15 +259,15 @@ class _Checksums(dict[str, int]):
         return sum(map(self.__getitem__, words))
 
 
-def copy_stores(source: Path, target: Path, name: str) -> bool:
-    """Copy both stores of a backend into a folder that has none.
+def copy_stores(source: Path, target: Path, name: str) -> None:
+    """Copy both stores of a backend into a folder that has none, unless they keep changing.
 
-    Returns false when there is nothing to copy, or it keeps changing. Modification times are
-    reset, because the files of the copy are others, which must be read before they are trusted.
+    Modification times are reset, because the files of the copy are others, which must be read
+    before they are trusted.
     """
     suffixes = (".db", ".vectors") if name == "sqlite" else (".lance.db", ".lancedb")
     if any((target / f"{stem}{suffixes[0]}").exists() for stem in _STEMS):
-        return False
+        return
     temporary = target / "seed.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -280,7 +280,6 @@ def copy_stores(source: Path, target: Path, name: str) -> bool:
                     if made.exists():
                         shutil.rmtree(target / made.name, ignore_errors=True)
                         made.replace(target / made.name)
-        return whole
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

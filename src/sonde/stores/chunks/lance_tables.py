@@ -35,8 +35,8 @@ _MIN_THREADS = 4  # so that a query runs beside a merge
 _OS_ERROR = re.compile(r"os error (\d+)")
 
 
-def connect(path: Path) -> Any:
-    """Open a LanceDB folder; readers see every commit."""
+def load_lance() -> Any:
+    """The module `lancedb`; raises `MissingExtra` where it is not installed."""
     # it warns on stderr about queries without a score, which is intended here
     os.environ.setdefault("LANCEDB_LOG", "error")
     # with two processors it has one thread for all work: a query would wait for a merge
@@ -45,6 +45,12 @@ def connect(path: Path) -> Any:
         import lancedb
     except ImportError as error:
         raise MissingExtra("lancedb is not installed", extra="lance") from error
+    return lancedb
+
+
+def connect(path: Path) -> Any:
+    """Open a LanceDB folder; readers see every commit."""
+    lancedb = load_lance()
     with translate_lance(path):
         return lancedb.connect(str(path), read_consistency_interval=timedelta(0))
 

@@ -29,7 +29,6 @@ MAX_COUNTED_TERMS, MAX_RANKED_TERMS = 512, 64  # different words of a query: loo
 
 WEIGHTS = (2.0, 3.0, 1.0)  # of a word in a chunk's path, in the name it defines, in its text
 _NAME_PARTS = re.compile(r"[.:#/\\>\-]+")
-_CACHED_WORDS = 50_000  # some 10 MB at most
 UNSURE = "unsure"  # of a file whose chunks do not cover all of it: always a candidate
 _LETTERS = string.digits + string.ascii_lowercase
 _GRAM_WORDS = len(_LETTERS) ** 3
@@ -49,20 +48,13 @@ def list_query_terms(terms: Iterable[str]) -> list[str]:
     return words.unique(make_plain(terms))[:MAX_COUNTED_TERMS]
 
 
-class _Spelled(dict[str, str]):
-    """Word as written -> its terms as an index holds them; a cache."""
-
-    def __missing__(self, word: str) -> str:
-        if len(self) > _CACHED_WORDS:
-            self.clear()
-        terms = words.split_word(word)
-        result = " ".join(terms if word.isascii() else make_plain(terms))
-        if len(word) <= words.REMEMBERED:
-            self[word] = result
-        return result
+def _spell_word(word: str) -> str:
+    """The terms of a word as an index holds them."""
+    terms = words.split_word(word)
+    return " ".join(terms if word.isascii() else make_plain(terms))
 
 
-_spelled = _Spelled()
+_spelled = words.WordCache(_spell_word)
 
 
 def spell_terms(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 
 from sonde.errors import InvalidPattern
+from sonde.policy.roots import show_path
 from sonde.stores.database import Database, Value, bind_text, read_number, read_stored_text
 from sonde.stores.disk import base
 from sonde.stores.disk.base import FILE, FOLDER, LINKED, OK, PENDING, ROOT_ID, Context, Plan
@@ -265,10 +266,7 @@ def _register(db: apsw.Connection) -> None:
 
     def path_of(parent: int, name: Value) -> str:
         """The path as RE2 takes it: bytes that are not Unicode as escapes."""
-        text = read_folder(parent) + read_stored_text(name)
-        if text.isascii():
-            return text
-        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        return show_path(read_folder(parent) + read_stored_text(name))
 
     functions: dict[str, tuple[int, Callable[..., bool]]] = {
         "fits_name": (2, lambda text, name: bool(glob(text)(path_of(0, name)))),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NotRequired, TypedDict, TypeVar
 
 from sonde.disk.scope import shorten_text
-from sonde.disk.trees import Page, SetDetail, SetEntries, SetSummary, join_node
+from sonde.disk.trees import Page, SetEntries, SetSummary, join_node
 from sonde.stores.disk.base import Member, SavedQuery
 from sonde.stores.disk.filters import KINDS
 from sonde.tools.shapes import shell
@@ -81,7 +81,7 @@ def _show_set(found: SetSummary, caller: Caller, units: str) -> SetAnswer:
     }
 
 
-def show_set_detail(found: SetDetail, caller: Caller, units: str = "bytes") -> SetAnswer:
+def show_set_detail(found: SetSummary, caller: Caller, units: str = "bytes") -> SetAnswer:
     """A set with a sample of its entries."""
     card, index = _show_set(found, caller, units), found.set.index
 
@@ -174,7 +174,7 @@ def show_query_detail(query: SavedQuery, caller: Caller) -> QueryAnswer:
     return answer
 
 
-def show_run(query: str, found: SetDetail, caller: Caller) -> RunAnswer:
+def show_run(query: str, found: SetSummary, caller: Caller) -> RunAnswer:
     """The answer of query_run."""
     made, totals = found.set, found.totals
 

@@ -19,11 +19,10 @@ from sonde.stores.disk import base
 from sonde.text.formats import count_of
 from sonde.tools.disk import IndexParam, start_index
 from sonde.tools.index import read_job
-from sonde.tools.route import Content
 from sonde.tools.schema import CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
 from sonde.tools.shapes.shell import show_epoch, show_name
-from sonde.types import Json
+from sonde.types import Content, Json
 from sonde.web.pages import html
 from sonde.web.pages.charts import show_chart
 from sonde.web.pages.html import Markup, frame, join, lead_to, link_to, name_folder, tag

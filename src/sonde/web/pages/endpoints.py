@@ -16,7 +16,8 @@ from sonde.app import App
 from sonde.errors import ConfirmationRequired, FileLimitWarning, SondeError
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.runtime.work import Work
-from sonde.tools.route import Content, Route
+from sonde.tools.route import Route
+from sonde.types import Content
 from sonde.web.accounts import SESSION_AGE_S
 from sonde.web.application import Parts
 from sonde.web.guard import LOGIN, LOGOUT, PROVIDER_PATHS, name_cookie, read_cookie
@@ -142,8 +143,13 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
         name = name_cookie(request.headers["host"])
         return _keep(parts, response, name, session, SESSION_AGE_S, strict=True)
 
-    async def ask_out(request: Request) -> Response:
-        return HTMLResponse(_show_logout().body, headers={"cache-control": "no-store"})
+    async def ask_out(_request: Request) -> Response:
+        button = tag("button", "Sign out", autofocus=True)
+        form = tag("form", button, method="post", action=LOGOUT, class_="below")
+        about = tag("p", "This browser then needs a new link (sonde users link) or a key. "
+                    "Others stay signed in.")  # fmt: skip
+        page = frame("Sign out", "", tag("h1", "Sign this browser out?"), about, form)
+        return HTMLResponse(page.body, headers={"cache-control": "no-store"})
 
     async def leave(request: Request) -> Response:
         host = request.headers["host"]
@@ -202,13 +208,6 @@ def _add_provider(parts: Parts, provider: Provider) -> Sequence[BaseRoute]:
         return _keep(parts, response, name, session, SESSION_S, strict=True)
 
     return [HttpRoute(leave_path, leave), HttpRoute(back_path, come_back)]
-
-
-def _show_logout() -> Content:
-    button = tag("button", "Sign out", autofocus=True)
-    form = tag("form", button, method="post", action=LOGOUT, class_="below")
-    about = "This browser then needs a new link (sonde users link) or a key. Others stay signed in."
-    return frame("Sign out", "", tag("h1", "Sign this browser out?"), tag("p", about), form)
 
 
 def _lead_on(way: str) -> str:

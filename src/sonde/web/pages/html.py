@@ -18,7 +18,7 @@ from sonde.disk.scope import find_home_folder
 from sonde.errors import FileMissing, NoSuchAddress, SondeError, TokenRequired
 from sonde.text.formats import format_age, format_bytes
 from sonde.text.syntax_highlighting import Token
-from sonde.tools.route import Content
+from sonde.types import Content
 from sonde.web.rest import shape_error
 
 _BADGES = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}

@@ -25,10 +25,9 @@ from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, Source
 from sonde.text.formats import count_of, read_day_end, read_time, show_time
 from sonde.text.highlight import find_query_words
 from sonde.tools.research import fetch
-from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.tools.shapes.know import show_ranked_page
-from sonde.types import LOCAL, Json
+from sonde.types import LOCAL, Content, Json
 from sonde.web.guard import MAX_UPLOAD_BYTES, UPLOADS
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, join, link_to, show_icon, show_note, tag

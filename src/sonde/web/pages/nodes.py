@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from sonde.app import App
@@ -13,13 +13,14 @@ from sonde.disk.sets import list_sets
 from sonde.disk.trees import Disk, SetEntries, join_node
 from sonde.errors import SondeError
 from sonde.policy.roots import show_path
+from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Copies, DiskIndex, Member, Node, Totals
 from sonde.stores.disk.filters import KINDS
 from sonde.text.formats import count_of, format_age
 from sonde.tools.disk import IndexParam, NodeParam
-from sonde.tools.route import Content
 from sonde.tools.shapes.shell import show_epoch, show_name, show_permissions
+from sonde.types import Content
 from sonde.web.pages import html
 from sonde.web.pages.charts import COLOURS, classify_file
 from sonde.web.pages.html import Markup, frame, link_to, show_note, tag
@@ -132,16 +133,12 @@ def show_map(
     disk: Disk, index: DiskIndex, node: Node, by: Literal["kind", "age"] = "kind"
 ) -> Markup | None:
     """The largest nodes of a folder and of each large folder in it; each box links to its node."""
-    rows = disk.tree(index.id).report("duplicates", _MAX_COPIES, None, now_ms=disk.clock_ms())
+    rows = disk.tree(index.id).report("duplicates", _MAX_COPIES, None, now_ms=now_ms())
     copies = {each.id for row in rows if isinstance(row, Copies) for each in row.nodes}
     tiles = _open_tiles(disk, index, node, node.size or 1, copies, [_MAX_OPENED])
     if not tiles:
         return None
-    boxes = lay_out([tile.size for tile in tiles], _SHAPE)
-    colours = TileColours(by, disk.clock_ms())
-    shown = [
-        _show_tile(index.id, tile, box, colours) for tile, box in zip(tiles, boxes, strict=True)
-    ]
+    shown = _show_tiles(index.id, tiles, _SHAPE, TileColours(by, now_ms()))
     return tag("section", shown, class_="map", aria_label="Map of sizes")
 
 
@@ -149,13 +146,26 @@ def _open_tiles(
     disk: Disk, index: DiskIndex, folder: Node, total: int, copies: Collection[int], left: list[int]
 ) -> list[Tile]:
     """The boxes of a folder, with those of each folder in it that is large enough to look into."""
+    try:
+        place = place_node(disk, index, folder)
+        found = list_folder(disk, place, folder, limit=_MAX_TILES, sort="size", compare=False)
+    except SondeError:  # it disappeared while the map was drawn
+        return []
+    nodes = [entry.node for entry in found.page.rows if entry.node and entry.size]
     tiles = []
-    for tile, child in _read_tiles(disk, index, folder, folder.size, copies):
-        if child and child.listable and child.size / total > _MIN_OPEN_SHARE and left[0] > 0:
+    for each in nodes:
+        inner: list[Tile] = []
+        if each.listable and each.size / total > _MIN_OPEN_SHARE and left[0] > 0:
             left[0] -= 1
-            tile = replace(tile, inner=tuple(_open_tiles(disk, index, child, total, copies, left)))
-        tiles.append(tile)
-    return tiles
+            inner = _open_tiles(disk, index, each, total, copies, left)
+        name, handle = show_name(each.name), join_node(index.id, each.id)
+        facts = (each.listable, each.mtime_ms, each.id in copies)
+        tiles.append(Tile(name, each.size, handle, *facts, tuple(inner)))
+    rest = folder.size - sum(each.size for each in nodes)
+    if rest > folder.size * _MIN_SHARE:
+        # the small ones share a box, so that each box has its share of the whole
+        tiles.append(Tile("the rest", rest, join_node(index.id, folder.id), listable=True))
+    return sorted(tiles, key=lambda tile: -tile.size)
 
 
 def show_legend(address: str, by: str, /, **kept: str | None) -> Markup:
@@ -169,32 +179,15 @@ def show_legend(address: str, by: str, /, **kept: str | None) -> Markup:
                tag("p", chips, twin, class_="legend"), class_="map-head")  # fmt: skip
 
 
-def _read_tiles(
-    disk: Disk, index: DiskIndex, folder: Node, size: int, copies: Collection[int] = ()
-) -> list[tuple[Tile, Node | None]]:
-    try:
-        place = place_node(disk, index, folder)
-        found = list_folder(disk, place, folder, limit=_MAX_TILES, sort="size", compare=False)
-
-    except SondeError:  # it disappeared while the map was drawn
-        return []
-    nodes = [entry.node for entry in found.page.rows if entry.node and entry.size]
-    tiles: list[tuple[Tile, Node | None]] = [
-        (Tile(show_name(each.name), each.size, join_node(index.id, each.id), each.listable,
-              each.mtime_ms, each.id in copies), each)
-        for each in nodes
-    ]  # fmt: skip
-    rest = size - sum(each.size for each in nodes)
-    if rest > size * _MIN_SHARE:
-        # the small ones share a box, so that each box has its share of the whole
-        handle = join_node(index.id, folder.id)
-        tiles.append((Tile("the rest", rest, handle, listable=True), None))
-    return sorted(tiles, key=lambda tile: -tile[0].size)
+def _show_tiles(
+    index: str, tiles: Sequence[Tile], shape: Box, colours: TileColours
+) -> list[Markup]:
+    boxes = lay_out([tile.size for tile in tiles], shape)
+    pairs = zip(tiles, boxes, strict=True)
+    return [_show_tile(index, tile, box, colours, shape) for tile, box in pairs]
 
 
-def _show_tile(
-    index: str, tile: Tile, box: Box, colours: TileColours, shape: Box = _SHAPE
-) -> Markup:
+def _show_tile(index: str, tile: Tile, box: Box, colours: TileColours, shape: Box) -> Markup:
     place = (
         f"left:{100 * (box.x - shape.x) / shape.width:.3f}%;"
         f"top:{100 * (box.y - shape.y) / shape.height:.3f}%;"
@@ -216,15 +209,9 @@ def _show_tile(
         twin = " twins" if tile.has_copies else ""
         return tag("a", label, href=href, style=place, title=title, aria_label=name,
                    class_=f"tile fill-{colours.choose(tile)}{twin}")  # fmt: skip
-    within = Box(0, 0, box.width, box.height - 4)
-    boxes = lay_out([each.size for each in tile.inner], within)
-    return tag(
-        "div",
-        tag("a", label, href=href, title=title),
-        tag("div", [_show_tile(index, each, at, colours, within)
-                    for each, at in zip(tile.inner, boxes, strict=True)]),
-        style=place, class_="tile group",
-    )  # fmt: skip
+    inner = _show_tiles(index, tile.inner, Box(0, 0, box.width, box.height - 4), colours)
+    heading = tag("a", label, href=href, title=title)
+    return tag("div", heading, tag("div", inner), style=place, class_="tile group")
 
 
 def link_node(index: str, node: str, *, listable: bool) -> str:

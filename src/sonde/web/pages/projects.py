@@ -17,8 +17,8 @@ from sonde.projects.index import INDEX_QUESTION
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of, format_bytes, format_seconds, show_time
 from sonde.tools import index
-from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, Param
+from sonde.types import Content
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, lead_to, link_to, name_folder, tag
 

@@ -15,10 +15,10 @@ from sonde.errors import InvalidPattern
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Plan, SavedQuery
-from sonde.tools.route import Content
 from sonde.tools.schema import CursorParam, Param
 from sonde.tools.sets import QueryParam, edit_query, make_query
 from sonde.tools.shapes.shell import show_epoch, show_name
+from sonde.types import Content
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, lead_to, name_folder, tag
 from sonde.web.pages.nodes import format_counts, show_entry_table

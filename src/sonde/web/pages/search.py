@@ -18,9 +18,8 @@ from sonde.text.highlight import Finder, find_query_words
 from sonde.text.languages import NAMES
 from sonde.tools.code import search_history
 from sonde.tools.research import search
-from sonde.tools.route import Content
 from sonde.tools.schema import Param
-from sonde.types import HitRow, Json
+from sonde.types import Content, HitRow, Json
 from sonde.web.pages import html
 from sonde.web.pages.home import show_home
 from sonde.web.pages.html import Markup, frame, link_to, show_error, show_icon, show_note, tag

@@ -12,10 +12,10 @@ from sonde.disk import sets
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Combination
-from sonde.tools.route import Content
 from sonde.tools.schema import CursorParam, Param
 from sonde.tools.sets import NodesParam, SetParam
 from sonde.tools.shapes.shell import show_name
+from sonde.types import Content
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, lead_to, tag
 from sonde.web.pages.nodes import format_counts, list_choices, show_entry_table, show_name_field

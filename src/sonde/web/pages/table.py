@@ -11,8 +11,8 @@ from starlette.routing import BaseRoute, Route
 
 from sonde.tools.disk import delete_scan
 from sonde.tools.index import delete_index
-from sonde.tools.route import Content
 from sonde.tools.sets import remove_query, remove_set
+from sonde.types import Content
 from sonde.web.application import Pages, Parts
 from sonde.web.downloads import add_file_routes
 from sonde.web.pages import disk, knowledge, projects, queries, search, sets

@@ -40,13 +40,13 @@ class FacetValue:
 def show_facets(asked: SearchForm, hits: Sequence[Hit], notes: int = 0) -> Markup | None:
     """The facets of a ranking; None if there is nothing to choose."""
     query = parse_query(asked.query, named_only=asked.tab == "lines")
-    facets = {
+    plain = {
         "Project": _count_projects(hits),
         "Kind": _count_kinds(hits, notes),
         "Language": _count_languages(hits),
-        "Folder": _count_folders(hits, query),
-        "Tests": _count_tests(hits),
     }
+    facets = {name: values if len(values) > 1 else [] for name, values in plain.items()}
+    facets |= {"Folder": _count_folders(hits, query), "Tests": _count_tests(hits)}
     shown = [
         _show_facet(name, _add_chosen(values, query, name), asked, query)
         for name, values in facets.items()
@@ -58,34 +58,23 @@ def show_facets(asked: SearchForm, hits: Sequence[Hit], notes: int = 0) -> Marku
 
 
 def _count_projects(hits: Iterable[Hit]) -> list[FacetValue]:
-    counted = Counter(hit.project for hit in hits)
-    if len(counted) < 2:
-        return []
-    return [
-        FacetValue(
-            name_folder(root), QueryCondition("repo", name_folder(root)), count, "git-branch"
-        )
-        for root, count in counted.most_common(_MOST)
-    ]
+    counted = Counter(hit.project for hit in hits).most_common(_MOST)
+    named = [(name_folder(root), count) for root, count in counted]
+    return [FacetValue(name, QueryCondition("repo", name), n, "git-branch") for name, n in named]
 
 
 def _count_kinds(hits: Iterable[Hit], notes: int) -> list[FacetValue]:
     counted = Counter[FileKind](kind_of_file(hit.path, hit.kind) for hit in hits)
     counted["notes"] += notes
-    values = [
+    return [
         FacetValue(_KIND_NAMES[kind], QueryCondition("kind", kind), count, KIND_ICONS[kind])
         for kind, count in counted.most_common() if count
     ]  # fmt: skip
-    return values if len(values) > 1 else []
 
 
 def _count_languages(hits: Iterable[Hit]) -> list[FacetValue]:
-    counted = Counter(hit.language for hit in hits if hit.language)
-    values = [
-        FacetValue(name_language(name), QueryCondition("lang", name), count)
-        for name, count in counted.most_common(_MOST)
-    ]
-    return values if len(values) > 1 else []
+    counted = Counter(hit.language for hit in hits if hit.language).most_common(_MOST)
+    return [FacetValue(name_language(name), QueryCondition("lang", name), n) for name, n in counted]
 
 
 def _count_folders(hits: Sequence[Hit], query: Query) -> list[FacetValue]:

@@ -12,9 +12,8 @@ from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of
 from sonde.tools.code import grep
-from sonde.tools.route import Content
 from sonde.tools.schema import Param
-from sonde.types import Symbol
+from sonde.types import Content, Symbol
 from sonde.web.pages.html import Markup, frame, join, link_file, link_to, show_note, tag
 
 _MAX_USES = 200  # lines; more are searched, not read

@@ -20,8 +20,8 @@ from sonde.text.formats import count_of
 from sonde.text.languages import language_of
 from sonde.text.syntax_highlighting import highlight_code
 from sonde.tools.code import read_file_text
-from sonde.tools.route import Content
 from sonde.tools.schema import Param
+from sonde.types import Content
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, join, link_to, show_icon, show_note, tag
 from sonde.web.results.groups import name_language

@@ -16,8 +16,8 @@ from sonde.projects.project import Project
 from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
 from sonde.text.words import fold_name
-from sonde.tools.route import Content
 from sonde.tools.schema import Param
+from sonde.types import Content
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, link_file, show_icon, show_note, tag
 from sonde.web.viewer.panels import link_path

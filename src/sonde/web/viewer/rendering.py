@@ -70,10 +70,12 @@ class DocumentPlace:
         return None if path.startswith("..") else "" if path == "." else path
 
     def link(self, address: str) -> str | None:
-        """The address of a linked file on this server."""
+        """Where a link leads: elsewhere on the web, or to the page of a file on this server."""
+        parts = urlsplit(address)
+        if parts.scheme or parts.netloc:
+            return address if parts.scheme in _WEB_SCHEMES else None
         if address.startswith("#"):
             return address
-        parts = urlsplit(address)
         path = self.resolve(address) if self.project else None
         if path is None:
             return None
@@ -81,8 +83,12 @@ class DocumentPlace:
         return link_to("/view", project=self.project, path=path or "/") + mark
 
     def link_picture(self, address: str) -> str | None:
-        """The address of a picture on this server."""
-        path = self.resolve(address) if self.project else None
+        """The address of a picture in the document itself, or on this server."""
+        if _DATA_PICTURE.fullmatch(address):
+            return address
+        parts = urlsplit(address)
+        is_ours = self.project and not (parts.scheme or parts.netloc)
+        path = self.resolve(address) if is_ours else None
         return link_to("/original", project=self.project, path=path) if path else None
 
 
@@ -182,8 +188,8 @@ def _sanitise(html: str, place: DocumentPlace, ours: str = "") -> str:
         if attribute == "class":
             return " ".join(each for each in value.split() if _CLASS.fullmatch(each)) or None
         if attribute == "src":
-            return _keep_picture(value, place)
-        return _keep_link(value, place) if attribute == "href" else value
+            return place.link_picture(value)
+        return place.link(value) if attribute == "href" else value
 
     clean = nh3.clean(
         html.encode("utf-8", "replace").decode(),
@@ -195,20 +201,6 @@ def _sanitise(html: str, place: DocumentPlace, ours: str = "") -> str:
         link_rel="noopener noreferrer nofollow",
     )
     return _NAMELESS.sub('<img alt="" ', clean)
-
-
-def _keep_link(value: str, place: DocumentPlace) -> str | None:
-    parts = urlsplit(value)
-    if parts.scheme or parts.netloc:
-        return value if parts.scheme in _WEB_SCHEMES else None
-    return place.link(value)
-
-
-def _keep_picture(value: str, place: DocumentPlace) -> str | None:
-    if _DATA_PICTURE.fullmatch(value):
-        return value
-    parts = urlsplit(value)
-    return None if parts.scheme or parts.netloc else place.link_picture(value)
 
 
 def render_notebook(text: str, place: DocumentPlace) -> Markup | None:
