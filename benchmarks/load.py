@@ -27,16 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from children import read_cpu, read_memory, settle
-from load_clients import (
-    Clients,
-    Target,
-    abort,
-    ask,
-    dribble,
-    hold_stream,
-    measure,
-    overfill,
-)
+from load_clients import Clients, Target, abort, ask, dribble, hold_stream, measure, overfill
 
 from sonde.runtime.work import WriterLock
 from sonde.stores.records import project_folder

@@ -178,12 +178,7 @@ def measure_precision(folders: list[Path], judges: dict[str, Judge]) -> list[str
         f"repositories: {len(by_content)} left out by content, {ours} by a name that sonde adds, "
         f"{len(by_name) - ours} by a name of the specification."
     )
-    rows = [
-        summary,
-        "",
-        "| | files | left out | MB/s |",
-        "|---|---|---|---|",
-    ]
+    rows = [summary, "", "| | files | left out | MB/s |", "|---|---|---|---|"]
     sample = random.Random(1).sample([path for path, _ in paths], min(SAMPLE, len(paths)))
     for name, judge in judges.items():
         files = [path for path, _ in paths] if name == "sonde" else sample

@@ -119,10 +119,7 @@ def write_page(text: str, modules: str) -> str:
 
 def main() -> int:
     house = Structure(ROOT)
-    wanted = {
-        PICTURE: draw(house),
-        PAGE: write_page(PAGE.read_text(), list_modules(house)),
-    }
+    wanted = {PICTURE: draw(house), PAGE: write_page(PAGE.read_text(), list_modules(house))}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
         for path in stale:

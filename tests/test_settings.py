@@ -90,10 +90,7 @@ def load(home: Path, project: object = None, **environ: str) -> Settings:
 def test_everything_has_a_default_and_says_so(home: Path) -> None:
     settings = load(home)
     assert settings == Settings(home=home)
-    assert settings.sources == {
-        **dict.fromkeys(RULES, "default"),
-        "home": "environment SONDE_HOME",
-    }
+    assert settings.sources == {**dict.fromkeys(RULES, "default"), "home": "environment SONDE_HOME"}
     assert settings.warnings == ()
 
 
@@ -103,10 +100,7 @@ def test_each_source_beats_the_ones_below_it(home: Path) -> None:
     environ = {"SONDE_HOME": str(home), "SONDE_MAX_FILES": "3", "SONDE_LOG_LEVEL": "debug"}
     project = write(home.parent / "p.json", {"maxFiles": 2, "maxTokens": 20, "logLevel": "info"})
     settings = load_settings(environ, project_config=project, log_level="error")
-    assert (settings.max_files, settings.sources["max_files"]) == (
-        3,
-        "environment SONDE_MAX_FILES",
-    )
+    assert (settings.max_files, settings.sources["max_files"]) == (3, "environment SONDE_MAX_FILES")
     assert (settings.max_tokens, settings.sources["max_tokens"]) == (20, str(project))
     assert (settings.chunking, settings.sources["chunking"]) == ("recursive", str(user))
     assert (settings.log_level, settings.sources["log_level"]) == ("error", "argument")

@@ -97,12 +97,7 @@ def fetch_anything(
 
 
 def _rank_files(
-    app: App,
-    request: service.KnowledgeRequest,
-    work: Work,
-    notes: list[str],
-    *,
-    required: bool,
+    app: App, request: service.KnowledgeRequest, work: Work, notes: list[str], *, required: bool
 ) -> list[list[FileHit]]:
     """Hits in code and docs of the current project, if there is one, and `notes` on them."""
     rankings = []

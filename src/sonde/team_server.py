@@ -72,10 +72,7 @@ def open_access(settings: Settings) -> RepositoryAccess:
 
 
 def add_mirrors(
-    settings: Settings,
-    workspace: Workspace,
-    open_project: OpenProject,
-    clock: Callable[[], float],
+    settings: Settings, workspace: Workspace, open_project: OpenProject, clock: Callable[[], float]
 ) -> Workspace:
     """The workspace with the projects of the shared index that is set, if one is."""
     if not (workspace.stays and settings.serve_from):

@@ -17,11 +17,7 @@ ODD = "\n\r\u2028\u0085\x0b\x0c\x00 \t#=-`~\"'(){}[]<>:;,.ae\u0301ß漢🙂\ud80
 texts = st.one_of(
     draw_text(ODD, 400),
     draw_text(ANY, 400),
-    st.builds(
-        lambda piece, times: piece * times,
-        draw_text(ODD, 60, 1),
-        st.integers(1, 400),
-    ),
+    st.builds(lambda piece, times: piece * times, draw_text(ODD, 60, 1), st.integers(1, 400)),
 )
 
 

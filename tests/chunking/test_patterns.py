@@ -168,16 +168,8 @@ EXPECTED = [
         "real function bar(y)\n  bar = y\nend function\nend module\n",
         "t m 1 1-9, f m.foo 3 3-5, f m.bar 6 6-8",
     ),
-    Row(
-        "a.groovy",
-        "class A {\n  def run(x) {\n    x\n  }\n}\n",
-        "t A 1 1-5, f A.run 2 2-4",
-    ),
-    Row(
-        "a.ps1",
-        "function Get-Thing {\n  param($x)\n}\n",
-        "f Get-Thing 1 1-3",
-    ),
+    Row("a.groovy", "class A {\n  def run(x) {\n    x\n  }\n}\n", "t A 1 1-5, f A.run 2 2-4"),
+    Row("a.ps1", "function Get-Thing {\n  param($x)\n}\n", "f Get-Thing 1 1-3"),
     Row(
         "a.vim",
         "function! s:Go(x) abort\n  return 1\nendfunction\nlet g:foo_bar = 1\n"
@@ -194,11 +186,7 @@ EXPECTED = [
         ';;; doc\n(defun foo-bar (x)\n  "doc"\n  x)\n(defvar foo-x 1)\n',
         "f foo-bar 2 1-4, v foo-x 5 5-5",
     ),
-    Row(
-        "a.sol",
-        "contract A {\n  function f(uint x) public {\n  }\n}\n",
-        "t A 1 1-4, f A.f 2 2-3",
-    ),
+    Row("a.sol", "contract A {\n  function f(uint x) public {\n  }\n}\n", "t A 1 1-4, f A.f 2 2-3"),
     Row(
         "x.gradle",
         "task hello {\n  doLast { }\n}\ndependencies {\n}\n",

@@ -12,15 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.behind import (
-    PATIENCE_S,
-    SONDE,
-    Agent,
-    Waiting,
-    count_callers,
-    processes,
-    wait_for,
-)
+from tests.cli.behind import PATIENCE_S, SONDE, Agent, Waiting, count_callers, processes, wait_for
 from tests.cli.conftest import Shell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -14,14 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.behind import (
-    PATIENCE_S,
-    Agent,
-    Waiting,
-    kill_processes,
-    processes,
-    wait_for,
-)
+from tests.cli.behind import PATIENCE_S, Agent, Waiting, kill_processes, processes, wait_for
 from tests.cli.conftest import Shell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -2,13 +2,7 @@ import io
 
 import pytest
 
-from sonde.cli.terminal import (
-    ProgressLine,
-    Screen,
-    describe_progress,
-    display_width,
-    draw_bar,
-)
+from sonde.cli.terminal import ProgressLine, Screen, describe_progress, display_width, draw_bar
 from sonde.types import Progress
 
 

@@ -192,10 +192,7 @@ def run(backends, make_file, open_backend, *, examples, steps):
     }
     run_state_machine_as_test(
         type("Agreeing", (Agreement,), parts),
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-        ),
+        settings=settings(max_examples=examples, stateful_step_count=steps),
     )
 
 

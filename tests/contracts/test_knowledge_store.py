@@ -164,8 +164,7 @@ def test_a_text_is_found_by_its_words_in_any_script(store, text, query):
 
 def test_titles_and_tags_count(store):
     store.put(
-        "notes",
-        [note("a walrus here", "far"), note("some text", "Walrus", tags=("Sea Life",))],
+        "notes", [note("a walrus here", "far"), note("some text", "Walrus", tags=("Sea Life",))]
     )
     assert titles(store, "walrus")[0] == "Walrus"
     assert titles(store, "sea life") == ["Walrus"]

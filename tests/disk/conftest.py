@@ -70,10 +70,7 @@ def scan(app: App, root: Path, caller: Caller = Caller(), **options: object) -> 
 
 
 def scan_store(
-    store: TreeStore,
-    root: Path,
-    work: Work | None = None,
-    **options: object,
+    store: TreeStore, root: Path, work: Work | None = None, **options: object
 ) -> ScanReport:
     """Scan a folder straight into a store."""
     return TreeScan(store, root, work or Work(), **options).run()  # type: ignore[arg-type]

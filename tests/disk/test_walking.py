@@ -134,10 +134,7 @@ def test_what_lies_outside_is_refused_alike_whether_it_exists_or_not(
     scan(app, disk)
     app = app.seen_by(work.caller)
     cd(app, str(disk), work=work)
-    for call in (
-        lambda: cd(app, path, work=work),
-        lambda: inspect(app, path=path, work=work),
-    ):
+    for call in (lambda: cd(app, path, work=work), lambda: inspect(app, path=path, work=work)):
         with pytest.raises(OutsideRoots) as refused:
             call()
         assert "/etc" not in refused.value.developer_message

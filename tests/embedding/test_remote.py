@@ -85,9 +85,7 @@ def test_an_answer_in_another_shape_is_an_error(server: OpenAIServer, answer: An
         connect(server).embed(["walrus"], "query")
 
 
-def test_texts_go_in_bounded_batches_and_dimensions_only_if_asked_for(
-    server: OpenAIServer,
-) -> None:
+def test_texts_go_in_bounded_batches_and_dimensions_only_if_asked_for(server: OpenAIServer) -> None:
     connect(server, dimensions=100).embed(["walrus " * 9_000] * 70, "passage")
     bodies = [body for _, _, body in server.seen]
     assert sum(len(body["input"]) for body in bodies) == 70

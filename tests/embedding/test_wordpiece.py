@@ -45,8 +45,7 @@ def test_words_of_real_code_give_the_ids_of_the_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "pieces"),
-    [("response", ["response"]), ("x" * 101, ["[UNK]"]), ("", [])],
+    ("word", "pieces"), [("response", ["response"]), ("x" * 101, ["[UNK]"]), ("", [])]
 )
 def test_examples(word: str, pieces: list[str]) -> None:
     vocabulary = read_vocabulary(BUNDLED, "static-vocab.txt")

@@ -42,10 +42,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.row("001-119")
 def test_a_full_disk_is_told_with_numbers_and_indexing_goes_on_once_there_is_room(
-    sonde: Any,
-    small_disk: Path,
-    fresh: Callable[[], Any],
-    contents: Callable[[], Any],
+    sonde: Any, small_disk: Path, fresh: Callable[[], Any], contents: Callable[[], Any]
 ) -> None:
     sonde.home = small_disk / "store"
     assert sonde.ask("index", "--yes")["filesIndexed"] == 31

@@ -221,9 +221,7 @@ def test_an_update_that_failed_for_want_of_space_is_not_complete(
 
 
 @pytest.mark.row("001-95")
-def test_a_file_written_just_before_is_found_by_every_server(
-    serve: Callable[..., Any],
-) -> None:
+def test_a_file_written_just_before_is_found_by_every_server(serve: Callable[..., Any]) -> None:
     served = serve()
     others = [served.open() for _ in range(3)]
     try:

@@ -41,23 +41,9 @@ ASKED = {
         "grep (unclosed",
         "grep -B 1 -A 2 class -g !vendor/** -g *.py --limit 3",
     ],
-    "files": [
-        "files **/test_*.py",
-        "files web/**/*.{ts,tsx} --json",
-        "files ** -n 3",
-    ],
-    "status": [
-        "status",
-        "status --json",
-        "projects",
-        "projects --json",
-        "users list",
-    ],
-    "config": [
-        "config",
-        "config --json",
-        "config path",
-    ],
+    "files": ["files **/test_*.py", "files web/**/*.{ts,tsx} --json", "files ** -n 3"],
+    "status": ["status", "status --json", "projects", "projects --json", "users list"],
+    "config": ["config", "config --json", "config path"],
 }
 """Commands that change nothing of the index; `|` stands between words that hold spaces."""
 
@@ -120,14 +106,7 @@ def test_the_life_of_an_index_is_as_recorded(tmp_path: Path) -> None:
     (root / "server" / "config.py").write_text("PORT = 1\n")
     (root / "native" / "barcode.h").unlink()
     os.utime(root / "server" / "config.py", (1_700_000_100, 1_700_000_100))
-    commands = (
-        "index --json",
-        "check",
-        "flush",
-        "strategy lazy",
-        "reindex -y",
-        "delete -y",
-    )
+    commands = ("index --json", "check", "flush", "strategy lazy", "reindex -y", "delete -y")
     shown += [room.show(*split(each), at=root) for each in commands]
     check("cli/index.txt", room.mask("".join(shown)))
 

@@ -25,11 +25,7 @@ def test_only_the_toolsets_asked_for_are_shown_in_the_order_of_declaration(toys)
 
 @pytest.mark.parametrize(
     ("spelling", "shown"),
-    [
-        ("portable", ["count_up"]),
-        ("documented", ["count-up"]),
-        ("both", ["count_up", "count-up"]),
-    ],
+    [("portable", ["count_up"]), ("documented", ["count-up"]), ("both", ["count_up", "count-up"])],
 )
 def test_names_are_shown_as_asked(toys, spelling, shown):
     counting = (find_tool(toys.TOYS, "count_up"),)

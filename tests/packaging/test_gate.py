@@ -74,10 +74,7 @@ def test_calls_of_one_system_are_in_one_module(gate, tmp_path):
     proc = write(tmp_path, "src/sonde/policy/look.py", 'x = open("/proc/self/stat")\n')
     assert [
         problem.split(": ")[0] for problem in gate.check_system(tmp_path, [here, lock, proc])
-    ] == [
-        "src/sonde/stores/lock.py:1",
-        "src/sonde/policy/look.py:1",
-    ]
+    ] == ["src/sonde/stores/lock.py:1", "src/sonde/policy/look.py:1"]
 
 
 def test_stiff_words_in_the_source_are_refused(gate, tmp_path):

@@ -112,8 +112,7 @@ def tell(place: Path) -> tuple[int, ...]:
 @settings(max_examples=150)
 @given(actions)
 def test_a_look_trusts_the_times_of_folders_that_have_come_to_rest(
-    tmp_path_factory: pytest.TempPathFactory,
-    actions: list[tuple[str, str, str]],
+    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, str, str]]
 ) -> None:
     """As on a file system whose clock moves on between any two changes."""
     root = tmp_path_factory.mktemp("tree")

@@ -14,9 +14,7 @@ def span_of(text: str) -> Span:
 
 
 @given(
-    draw_text("abcd( \n\u00e9\u6771", 600, 1),
-    st.integers(20, 400),
-    st.none() | st.integers(1, 30),
+    draw_text("abcd( \n\u00e9\u6771", 600, 1), st.integers(20, 400), st.none() | st.integers(1, 30)
 )
 @example("aaaaa(d\n\naaaaaaaaaaa\na", 20, 4)
 def test_a_snippet_is_what_the_file_says_at_its_lines(

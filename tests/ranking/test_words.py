@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given
 from tests.drawing import ANY, draw_text
 
-from sonde.ranking.question import (
-    overlap_of,
-    read_question,
-    words_match,
-)
+from sonde.ranking.question import overlap_of, read_question, words_match
 from sonde.text.words import find_words, fold_name, index_terms, split_identifier
 
 

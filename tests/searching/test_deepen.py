@@ -20,12 +20,7 @@ from sonde.ranking.passages import FILES
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching.modes import rank_hybrid
-from sonde.searching.search import (
-    DeepVectors,
-    QueryVector,
-    RecentVectors,
-    Search,
-)
+from sonde.searching.search import DeepVectors, QueryVector, RecentVectors, Search
 from sonde.settings import load_settings
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.tools.code import search_code, search_docs
@@ -75,8 +70,7 @@ def rank(
 
 
 def ask(
-    model: OnnxEmbedder,
-    embed: Callable[[Sequence[str]], Vectors] | None = None,
+    model: OnnxEmbedder, embed: Callable[[Sequence[str]], Vectors] | None = None
 ) -> DeepVectors:
     vector = model.embed([QUESTION], "query")[0]
     return DeepVectors(model.name, vector, is_complete=False, embed=embed)

@@ -15,9 +15,7 @@ from sonde.searching.query_language import (
     fits_symbol,
     parse_query,
 )
-from sonde.searching.query_language import (
-    QueryCondition as Condition,
-)
+from sonde.searching.query_language import QueryCondition as Condition
 
 WORDS = st.from_regex(r"[a-z]{3,8}", fullmatch=True)
 NAMED = st.one_of(

@@ -134,10 +134,7 @@ def test_a_pattern_that_would_fill_the_memory_is_refused() -> None:
 
 def test_lines_around_a_match_are_those_of_the_file() -> None:
     content = FileText("f", b"one\ntwo\nthree x\nfour\nfive", 0, 0)
-    for wide, before, after in (
-        (1, ("two",), ("four",)),
-        (9, ("one", "two"), ("four", "five")),
-    ):
+    for wide, before, after in ((1, ("two",), ("four",)), (9, ("one", "two"), ("four", "five"))):
         (match,) = grep_text(compile_pattern("x"), content, Work(), before=wide, after=wide)
         assert (match.before, match.after) == (before, after)
     first = grep_text(compile_pattern("one"), content, Work(), before=2, after=2)

@@ -45,10 +45,7 @@ EXAMPLE: dict[str, Any] = {
         "truncated": False,
     },
     "pagination": {"next_cursor": "opaque", "page_size": 50, "current_page": 1},
-    "metadata": {
-        "search_time_ms": 234,
-        "index_stats": {"total_files": 1234, "total_chunks": 5678},
-    },
+    "metadata": {"search_time_ms": 234, "index_stats": {"total_files": 1234, "total_chunks": 5678}},
 }
 """The document's example."""
 

@@ -91,11 +91,7 @@ def test_indexing_answers_as_documented(app: App, root: Path) -> None:
     )
     assert_shape(
         call(app, delete_index),
-        {
-            "status": "success",
-            "projectPath": str(root),
-            "message": "Index deleted successfully",
-        },
+        {"status": "success", "projectPath": str(root), "message": "Index deleted successfully"},
     )
 
 

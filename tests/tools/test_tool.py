@@ -75,11 +75,7 @@ def test_the_input_schema_is_the_signature():
     assert schema["required"] == ["query"]
     assert schema["additionalProperties"] is False
     assert schema["properties"] == {
-        "query": {
-            "type": "string",
-            "maxLength": 10,
-            "description": "What to find",
-        },
+        "query": {"type": "string", "maxLength": 10, "description": "What to find"},
         "top_k": {
             "type": "integer",
             "minimum": 1,
@@ -107,11 +103,7 @@ def test_the_input_schema_is_the_signature():
 
 
 def test_a_tool_without_arguments_takes_none():
-    assert REST.input_schema == {
-        "type": "object",
-        "properties": {},
-        "additionalProperties": False,
-    }
+    assert REST.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
     with pytest.raises(UnknownArgument, match="no arguments"):
         bind_arguments(REST, {"x": 1})
 

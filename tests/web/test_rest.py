@@ -13,10 +13,7 @@ JSON = {"Content-Type": "application/json"}
 
 def test_arguments_come_from_the_address_the_query_and_the_body(toys_server):
     status, toy = toys_server.read("/api/toys/a%20b?size=3&tags=x&tags=y&loud=true")
-    assert (status, toy) == (
-        200,
-        {"toyId": "a b", "size": 3, "tags": ["x", "y"], "loud": True},
-    )
+    assert (status, toy) == (200, {"toyId": "a b", "size": 3, "tags": ["x", "y"], "loud": True})
     body = json.dumps({"size": 4, "tags": ["z"]}).encode()
     status, toy = toys_server.read("/api/toys/7", "POST", body, JSON)
     assert (status, toy) == (201, {"toyId": "7", "size": 4, "tags": ["z"], "loud": False})

@@ -15,12 +15,7 @@ from sonde.chunking.keys import find_keys
 from sonde.chunking.nodes import roles_of
 from sonde.chunking.packing import PATH_CHARS, WHOLE, Breaks, cut_plain
 from sonde.chunking.patterns import fill_gaps, find_named, has_patterns
-from sonde.chunking.symbols import (
-    Definition,
-    find_definitions,
-    is_leading,
-    list_symbols,
-)
+from sonde.chunking.symbols import Definition, find_definitions, is_leading, list_symbols
 from sonde.chunking.tags import find_tags
 from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Symbol

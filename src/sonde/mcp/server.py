@@ -25,13 +25,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from sonde.errors import (
-    CatalogError,
-    InvalidRequest,
-    NoSuchAddress,
-    SondeError,
-    TooManyRequests,
-)
+from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress, SondeError, TooManyRequests
 from sonde.mcp.calls import (
     AnswerNeeded,
     Call,

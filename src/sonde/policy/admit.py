@@ -17,12 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sonde.policy.deny_list import HASHES, TEST_PATH, DeniedNames, can_allow
-from sonde.text.globs import (
-    Glob,
-    clean_path,
-    compile_glob,
-    compose,
-)
+from sonde.text.globs import Glob, clean_path, compile_glob, compose
 
 REASONS: Mapping[str, str] = {
     "denied": "it is on the fixed deny list",

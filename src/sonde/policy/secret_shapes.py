@@ -85,10 +85,7 @@ REST_OF_KEY = (
     rf"[A-Za-z0-9+/=]*(?:{_GAP}[A-Za-z0-9+/=]{{20,}})*"
     rf"(?:(?:{_GAP}[A-Za-z0-9+/=]+)*{_GAP}-----END [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----)?"
 )
-RESTS = {
-    "private key": REST_OF_KEY,
-    "PuTTY private key": r"(?s:.*?)Private-MAC: [0-9a-fA-F]+",
-}
+RESTS = {"private key": REST_OF_KEY, "PuTTY private key": r"(?s:.*?)Private-MAC: [0-9a-fA-F]+"}
 """What follows the match of a kind and is part of the secret."""
 
 _EDGE = r"""(?:["'`\s;,<&)\\}\]|]|$)"""

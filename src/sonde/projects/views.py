@@ -320,12 +320,7 @@ def export_chunks(
     message = f"{sum(counts.values()):,} chunks were written to {folder}"
     if folder.resolve() == (found.settings.chunk_folder or folder).resolve():
         message += ", which answers cortex_search from now on"
-    return {
-        "projectPath": found.key,
-        "folder": str(folder),
-        "files": counts,
-        "message": message,
-    }
+    return {"projectPath": found.key, "folder": str(folder), "files": counts, "message": message}
 
 
 def _write_files(found: Project, folder: Path, embedder: Embedder, work: Work) -> dict[str, int]:

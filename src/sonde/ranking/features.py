@@ -61,7 +61,7 @@ TEST_PATH = re.compile(
     r"(^|/)(?i:tests?|testing|specs?|__tests__|test_?data|test_?suite|unit_?tests?|fixtures?|mocks?|"
     r"e2e)(/|$)|^t/|([a-z]|[._-])(?:Tests?|Specs)/|[._-]tests/"
     r"|(^|/)(test_[^/]*|conftest)\.\w+$|[._-](test|tests|spec|specs)\.\w+$|(Test|Tests|Spec)\.\w+$"
-    r"|\.t$",
+    r"|\.t$"
 )
 _EXAMPLE = re.compile(
     r"(^|/)(examples?|samples?|demos?|docs?|bench|benches|benchmarks?|tutorials?|playground)(/|$)"

@@ -18,13 +18,7 @@ from sonde.ranking.question import Question
 from sonde.ranking.weights import choose_share, choose_weights
 from sonde.searching.likelihood import weigh_docs
 from sonde.searching.passages import deepen_passages, group_passages
-from sonde.searching.search import (
-    QueryVector,
-    Search,
-    defines_name,
-    gather_files,
-    read_names,
-)
+from sonde.searching.search import QueryVector, Search, defines_name, gather_files, read_names
 from sonde.types import Chunk, Scored, Span, Symbol
 
 _RANK_OFFSET = 60  # of reciprocal rank fusion, as published; the order hardly depends on it

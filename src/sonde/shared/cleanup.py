@@ -17,13 +17,7 @@ from sonde.runtime.work import Work
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import name_rows, unpack_manifest
 from sonde.shared.snapshot import Snapshot
-from sonde.shared.tables import (
-    SCHEMAS,
-    SharedTables,
-    is_conflict,
-    quote_text,
-    split_among,
-)
+from sonde.shared.tables import SCHEMAS, SharedTables, is_conflict, quote_text, split_among
 
 KEPT = timedelta(days=30)  # a commit that is no longer the head of a branch
 _GRACE = timedelta(days=1)  # a row that nothing names: longer than any push, or reader, takes
@@ -32,11 +26,7 @@ _STALE_COMMITS = 50  # from this many on, a push cleans by itself
 
 
 def clean_index(
-    shared: SharedIndex,
-    work: Work,
-    *,
-    grace: timedelta = _GRACE,
-    now: Callable[[], int] = now_ms,
+    shared: SharedIndex, work: Work, *, grace: timedelta = _GRACE, now: Callable[[], int] = now_ms
 ) -> dict[str, int]:
     """Remove what is not needed. Returns how much of each was removed."""
     tables, began = shared.tables, now()

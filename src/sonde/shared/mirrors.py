@@ -30,13 +30,7 @@ from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import leads_below
 from sonde.shared.trees import finish_index, write_tree
 from sonde.stores.files import measure_folder, read_json, translate_os_errors, write_json
-from sonde.stores.records import (
-    Metadata,
-    load_metadata,
-    project_folder,
-    save_metadata,
-    stamp_now,
-)
+from sonde.stores.records import Metadata, load_metadata, project_folder, save_metadata, stamp_now
 
 IN_USE_S = 600.0  # a mirror that was used this lately is never evicted: twice as long as pages live
 MOST_NAMED = 20  # branches that one search may name: each is fetched whole

@@ -325,11 +325,7 @@ SCHEMAS: Mapping[str, str] = {
     " symbol header text path_words name_words words seen_ms:int",
 }
 """The columns of each table; texts unless they say otherwise."""
-_OTHERS = {
-    "vectors": "digest seen_ms:int vector:vector",
-    "pack": "digest data:blob",
-    "format": "x",
-}
+_OTHERS = {"vectors": "digest seen_ms:int vector:vector", "pack": "digest data:blob", "format": "x"}
 
 
 def _make_schema(name: str, dimensions: int = 0) -> Any:

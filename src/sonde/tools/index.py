@@ -92,11 +92,7 @@ def delete_index(
     question = "Delete the index for this project? This cannot be undone."
     require_consent(app.workspace, work, "delete_index", found, question, confirm)
     index.remove_index(app.workspace, found, work)
-    return {
-        "status": "success",
-        "projectPath": found.key,
-        "message": "Index deleted successfully",
-    }
+    return {"status": "success", "projectPath": found.key, "message": "Index deleted successfully"}
 
 
 def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> rfc.StatusAnswer:

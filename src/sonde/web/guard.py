@@ -85,10 +85,7 @@ class Guard:
     """Rejects forbidden requests and identifies the caller of all others."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        access: Access,
-        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        self, app: ASGIApp, access: Access, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     ) -> None:
         self._sleep = sleep
         self._app = app

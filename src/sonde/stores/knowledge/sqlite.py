@@ -18,14 +18,7 @@ import apsw
 
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
-from sonde.stores.database import (
-    Database,
-    Value,
-    bind_row,
-    bind_text,
-    read_number,
-    read_row,
-)
+from sonde.stores.database import Database, Value, bind_row, bind_text, read_number, read_row
 from sonde.stores.files import measure_folder
 from sonde.stores.knowledge.base import (
     ANYTHING,

@@ -313,12 +313,7 @@ def _show_link(address: str, caller: Caller) -> Json:
 
 
 def _show_file(
-    kind: str,
-    uri: str,
-    title: str,
-    last_modified: int,
-    loc: Mapping[str, object],
-    caller: Caller,
+    kind: str, uri: str, title: str, last_modified: int, loc: Mapping[str, object], caller: Caller
 ) -> Json:
     project, _, path = uri.partition("://")[2].partition("#")[0].rpartition("//")
     lines = f"&lines={loc['start_line']}-{loc['end_line']}" if "start_line" in loc else ""

@@ -131,7 +131,7 @@ def _find_groups(
         "Projects": [
             PaletteItem(html.name_folder(root), link_path(root, ""), "layers", root)
             for root in named[:_SHOWN]
-        ],
+        ]
     }
     if query:
         places = list(_open_places(app, project, roots))
