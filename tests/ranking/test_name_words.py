@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.ranking.features import list_name_words
-from sonde.ranking.name_words import rate_names
+from sonde.ranking.features import list_name_words, rate_names
 from sonde.ranking.question import Matches, overlap_of, read_question
 
 PARTS = ("Order", "URLs", "parsed", "migration", "db", "_", ".", "ordinal", "Über", "索引", "\n")

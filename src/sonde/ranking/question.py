@@ -259,7 +259,7 @@ def read_question(text: str) -> Question:
     report = read_report(text)
     text = report.title if report else text.strip()
     name = "" if report else _read_name(text)
-    spelled = [name] if name else _identifiers(text)
+    spelled = [name] if name else unique(filter(_looks_like_code, _IDENTIFIER.findall(text)))
     raw = [part for word in find_words(text) for part in split_identifier(word)]
     content = [part for part in raw if part not in STOP_WORDS]
     words = unique(shorten_word(part) for part in content or raw)[:_MOST_WORDS]
@@ -292,11 +292,6 @@ def _read_name(text: str) -> str:
     if signature := _SIGNATURE.fullmatch(text):
         return ".".join(filter(None, signature.groups()))
     return ""
-
-
-def _identifiers(text: str) -> list[str]:
-    """Words that can only be identifiers."""
-    return unique(word for word in _IDENTIFIER.findall(text) if _looks_like_code(word))
 
 
 def _looks_like_code(word: str) -> bool:

@@ -17,7 +17,6 @@ from sonde.embedding.base import PASSAGE_MODES, Embedder, Mode, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
-from sonde.ranking.name_words import rate_names
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
@@ -199,7 +198,7 @@ def compare_names(search: Search, question: Question, files: Sequence[Candidate]
     """Compare the names that files define with the question."""
     names = search.store.names_of([file.state.path for file in files])
     for file in files:
-        file.named, measured = rate_names(names.get(file.state.path, ()), question.matches)
+        file.named, measured = features.rate_names(names.get(file.state.path, ()), question.matches)
         file.features |= {} if question.is_symbol else measured
 
 

@@ -8,7 +8,7 @@ import hashlib
 import quopri
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
@@ -301,19 +301,10 @@ class _Field(NamedTuple):
     value: str
 
 
-def parse_calendar(file: File) -> Iterable[Entry]:
-    """The events, tasks and journals of a calendar."""
-    return _parse_records(file, _EVENT)
-
-
-def parse_contacts(file: File) -> Iterable[Entry]:
-    """The cards of an address book."""
-    return _parse_records(file, _CARD)
-
-
-def _parse_records(file: File, names: Mapping[str, str]) -> Iterable[Entry]:
+def parse_records(file: File) -> Iterable[Entry]:
+    """The events, tasks and journals of a calendar, or the cards of an address book."""
     blocks = _list_blocks(file.text())
-    return make_each(file, "record", blocks, lambda row: [_make_record(file, *row, names)])
+    return make_each(file, "record", blocks, lambda row: [_make_record(file, *row)])
 
 
 def _list_blocks(text: str) -> Iterator[tuple[str, list[_Field]]]:
@@ -350,14 +341,14 @@ def _read_value(given: str, value: str) -> str:
     return re.sub(r"\\(.)", r"\1", value).strip()
 
 
-def _make_record(file: File, kind: str, lines: list[_Field], names: Mapping[str, str]) -> Entry:
+def _make_record(file: File, kind: str, lines: list[_Field]) -> Entry:
     first = {line.name: line.value for line in reversed(lines)}
 
     def pick(*names: str) -> str:
         return next((first[name] for name in names if first.get(name)), "")
 
     shown: list[str] = []
-    for name, label in names.items():
+    for name, label in (_CARD if kind == "contact" else _EVENT).items():
         for line in lines:
             if line.name == name and line.value.strip(";"):
                 value = line.value.removeprefix("mailto:").removeprefix("MAILTO:")

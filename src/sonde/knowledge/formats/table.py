@@ -50,7 +50,7 @@ _BY_SUFFIX: Mapping[str, Parser] = _by_ending({
     "eml": mail.parse_eml, "msg": outlook.parse_msg, "mbox mbx": mail.parse_mbox,
     "enex": notes.parse_enex, "opml": documents.parse_opml, "ipynb": documents.parse_notebook,
     "tex latex ltx": documents.parse_latex, "bib": collected.parse_bibtex,
-    "ris": collected.parse_ris, "ics ical": mail.parse_calendar, "vcf": mail.parse_contacts,
+    "ris": collected.parse_ris, "ics ical vcf": mail.parse_records,
     "srt vtt": transcripts.parse_subtitles, "jsonl": transcripts.parse_log,
     " ".join(PICTURES): documents.parse_image,
 })  # fmt: skip
