@@ -54,7 +54,7 @@ SOURCES = {
     "a.ex": ("defmodule Cart do\n  def add(n) do\n    work(n)\n  end\nend\n", "Cart.add"),
     "A.hs": ("module Cart where\nadd :: Int -> Int\nadd n = n + 1\n", "add"),
     "a.zig": ("pub fn add(n: u8) u8 {\n    return work(n);\n}\n", "add"),
-}  # fmt: skip
+}
 
 
 def by_type(path: str, text: str, kind: str = "code") -> dict[str, list[str]]:

@@ -267,9 +267,7 @@ def test_the_same_from_python(disk: Path, tmp_path: Path, monkeypatch: pytest.Mo
     report = sonde.scan(disk, report=lambda progress: stages.append(progress.stage))
     assert report.files == 5
     assert "scanning" in stages
-    assert {row.path for row in sonde.select("ext:md", disk)} == {
-        "docs/guide.md", "docs/copy.md",
-    }  # fmt: skip
+    assert {row.path for row in sonde.select("ext:md", disk)} == {"docs/guide.md", "docs/copy.md"}
     assert [row.path for row in sonde.select("kind:file", disk, limit=1)] == ["docs/copy.md"]
 
 

@@ -132,7 +132,7 @@ namespace Shop
     "lua/greet.lua": "local M = {}\n\nfunction M.greet(name)\n  return 'hello ' .. name\nend\n\n"
     "return M\n",
     "shell/deploy.sh": "#!/bin/bash\nset -e\n\nbackup() {\n"
-    "  tar czf backup.tgz \"$1\"\n}\n\nbackup .\n",
+    '  tar czf backup.tgz "$1"\n}\n\nbackup .\n',
     "zig/main.zig": 'const std = @import("std");\n\npub fn add(a: i32, b: i32) i32 {\n'
     "    return a + b;\n}\n",
     "sql/schema.sql": "CREATE TABLE orders (\n"
@@ -146,7 +146,7 @@ namespace Shop
     "docs/手引き.md": "# 手引き\n\n東京の倉庫から荷物を送る方法。\n\n"
     "## 返品\n\n返品は三十日以内に受け付けます。\n",
     "docs/说明.md": "# 说明\n\n购物车保存用户选择的商品，结账时计算总价。\n",
-    "유니코드/가격.py": 'def 가격_계산(수량):\n'
+    "유니코드/가격.py": "def 가격_계산(수량):\n"
     '    """수량에 따라 가격을 계산한다."""\n    return 수량 * 3\n',
     "python/naïve_größe.py": "def größe(länge: int) -> int:\n    # straße, œuvre, Ελλάδα, 🙂\n"
     "    return länge * 2\n",
@@ -154,11 +154,11 @@ namespace Shop
     "python/crlf.py": "def first():\r\n    return 1\r\n\r\n\r\ndef second():\r\n    return 2\r\n",
     "python/broken.py": "def half(\n    return (((\nclass Odd:\n  def x(self: pass\n",
     "python/long.py": "".join(
-        f"def step_{number}(value):\n    \"\"\"Step {number} of many.\"\"\"\n"
+        f'def step_{number}(value):\n    """Step {number} of many."""\n'
         f"    return value * {number} + {number % 7}\n\n\n"
         for number in range(120)
     ),
     "docs/long.md": "".join(
         f"## Part {number}\n\n{'A sentence that says little. ' * 12}\n\n" for number in range(30)
     ),
-}  # fmt: skip
+}

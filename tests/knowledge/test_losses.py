@@ -75,12 +75,12 @@ def test_word_documents_come_in_whole():
     )
     notes = {
         "footnotes": f'<w:footnotes {W}><w:footnote w:id="2"><w:p>{run("noted")}</w:p></w:footnote>'
-                     "</w:footnotes>",
+        "</w:footnotes>",
         "comments": f'<w:comments {W}><w:comment w:id="0" w:author="Ann"><w:p>{run("remark")}</w:p>'
-                    "</w:comment></w:comments>",
+        "</w:comment></w:comments>",
         "header1": f"<w:hdr {W}><w:p>{run('heading')}</w:p></w:hdr>",
         "footer1": f"<w:ftr {W}><w:p>{run('footing')}</w:p></w:ftr>",
-    }  # fmt: skip
+    }
     (entry,) = parse("x.docx", make_docx(body, **notes))
     text = text_of(entry)
     for word in ("inserted inline boxed control outer nested noted remark heading footing").split():

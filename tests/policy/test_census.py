@@ -34,7 +34,7 @@ actions = st.lists(
         st.tuples(st.just("look"), st.just(""), st.just("")),
     ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 AT_REST = -(10**19)

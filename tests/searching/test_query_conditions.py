@@ -27,7 +27,7 @@ FILES = {
     "tests/test_retry.py": "def test_retry_call():\n    assert retry_call(int) == 0\n",
     "docs/retry.md": "# Retry\n\nHow a call is tried again: retry.\n",
     "retry.toml": "[retry]\ntimes = 3\n",
-}  # fmt: skip
+}
 
 
 @pytest.fixture

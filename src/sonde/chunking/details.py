@@ -86,7 +86,7 @@ _QUERIES = {
     "zig": """(container_field) @value (struct_declaration (variable_declaration) @value)
         (enum_declaration (variable_declaration) @value)
         (union_declaration (variable_declaration) @value)""",
-}  # fmt: skip
+}
 _DEFINING: tuple[Role, ...] = ("type", "function", "scope")
 _TYPED = "function"  # of Haskell: also the type of one
 _ROLES: dict[str, Role] = {**{role: role for role in _DEFINING}, "space": "space"}

@@ -126,7 +126,7 @@ def _find_groups(
         PaletteItem(title, href, icon, about)
         for title, (href, icon, about) in _ACTIONS.items()
         if fits.search(title) and (href != "/setup" or work.caller.is_person)
-    ]  # fmt: skip
+    ]
     groups: dict[str, Sequence[PaletteItem]] = {
         "Projects": [
             PaletteItem(html.name_folder(root), link_path(root, ""), "layers", root)
