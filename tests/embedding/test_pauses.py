@@ -9,7 +9,7 @@ import pytest
 
 from sonde.embedding.base import BackgroundEmbedder
 from sonde.errors import Cancelled
-from sonde.runtime.power import BUSY, ON_BATTERY, find_pause
+from sonde.runtime.system import BUSY, ON_BATTERY, find_pause
 
 
 def write_supply(folder: Path, name: str, **facts: str) -> None:

@@ -1,8 +1,8 @@
 import re
 
-from sonde.ranking.explanations import explain_score
 from sonde.ranking.features import FEATURES
 from sonde.ranking.passages import PASSAGE_FEATURES
+from sonde.ranking.weights import explain_score
 
 
 def test_reasons_that_say_the_same_are_added_up_strongest_first() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
-from sonde.embedding.base import Mode, Vectors
+from sonde.embedding.base import Mode, RecentVectors, Vectors
 from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed
@@ -20,7 +20,7 @@ from sonde.ranking.passages import FILES
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching.modes import rank_hybrid
-from sonde.searching.search import DeepVectors, QueryVector, RecentVectors, Search
+from sonde.searching.search import DeepVectors, QueryVector, Search
 from sonde.settings import load_settings
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.tools.code import search_code, search_docs

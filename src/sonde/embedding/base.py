@@ -10,9 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from sonde.errors import EmbeddingFailed, InvalidRequest
-from sonde.runtime.power import BUSY, find_pause
 from sonde.runtime.processes import Child, serve_parent
-from sonde.runtime.system import lower_priority
+from sonde.runtime.system import BUSY, find_pause, lower_priority
 from sonde.types import Kind
 
 if TYPE_CHECKING:
@@ -60,6 +59,31 @@ def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vect
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.where(norms == 0, 1, norms)
     return vectors
+
+
+class RecentVectors:
+    """The passages embedded last: a question like the one before finds most of its own here."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[tuple[str, Mode, str], Vectors] = {}
+        self._lock = threading.Lock()
+
+    def embed(self, embedder: Embedder, mode: Mode, texts: Sequence[str]) -> Vectors:
+        """One row per text; only those that are new are embedded."""
+        keys = [(embedder.name, mode, text) for text in texts]
+        with self._lock:
+            found = {key: self._known[key] for key in keys if key in self._known}
+        if new := [key for key in dict.fromkeys(keys) if key not in found]:
+            made = embedder.embed([text for _, _, text in new], mode)
+            found |= dict(zip(new, made, strict=True))
+            with self._lock:
+                self._known |= {key: found[key] for key in new}
+                for key in list(self._known)[: -self._most]:
+                    del self._known[key]
+        import numpy as np
+
+        return np.stack([found[key] for key in keys])
 
 
 PROVIDERS: Mapping[str, str] = {

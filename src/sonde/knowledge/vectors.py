@@ -14,7 +14,7 @@ from sonde.embedding.base import Embedder
 from sonde.embedding.nearness import describe_language
 from sonde.errors import IndexBusy
 from sonde.runtime.jobs import Job, Jobs
-from sonde.runtime.power import find_pause
+from sonde.runtime.system import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.knowledge.base import SOURCES, TITLE, KnowledgeStore, RankedPiece, Source
 from sonde.types import Progress

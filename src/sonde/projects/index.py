@@ -39,7 +39,7 @@ from sonde.projects.update import (
     update_project,
 )
 from sonde.runtime.jobs import Job
-from sonde.runtime.power import find_pause
+from sonde.runtime.system import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.database import translate_errors
 from sonde.stores.files import measure_folder

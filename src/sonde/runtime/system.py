@@ -1,4 +1,4 @@
-"""Everything that differs between operating systems: locks, limits, priorities, `/proc`.
+"""Everything that differs between operating systems: locks, limits, priorities, power, `/proc`.
 
 Where a system cannot do something, the function says so by its result: nothing else asks which
 system this is before it calls one of these. `docs/platforms.md` has the table.
@@ -10,11 +10,16 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _LOWEST_PRIORITY = 19  # of nice(2)
 PROC = Path("/proc")
 """Linux: the kernel's data on processes, mounts and limits; missing elsewhere."""
+ON_BATTERY = "the machine runs on battery power"
+BUSY = "the machine is busy"
+_SUPPLIES = Path("/sys/class/power_supply")  # where Linux lists batteries and mains
+_BUSY_LOAD = 1.5  # programs that want to run, per core, over the last minute
 OUT_OF_TIME = getattr(signal, "SIGPROF", 0)
 """The signal that ends a process at the end of its `limit_time`; 0 on Windows."""
 
@@ -143,3 +148,36 @@ def read_watch_limit() -> int | None:
         return int((PROC / "sys/fs/inotify/max_user_watches").read_text("ascii"))
     except (OSError, ValueError):
         return None
+
+
+def find_pause(
+    supplies: Path = _SUPPLIES,
+    read_load: Callable[[], tuple[float, float, float]] | None = None,
+    cores: int | None = None,
+) -> str:
+    """Why background work should wait, in words for a status; empty if it need not."""
+    if _is_discharging(supplies):
+        return ON_BATTERY
+    read = read_load or getattr(os, "getloadavg", None)
+    if read and read()[0] / (cores or os.cpu_count() or 1) > _BUSY_LOAD:
+        return BUSY
+    return ""
+
+
+def _is_discharging(supplies: Path) -> bool:
+    """Whether the machine runs on its own battery; unknown counts as no."""
+    if (on_battery := read_battery()) is not None:
+        return on_battery
+    try:
+        found = [path for path in supplies.iterdir() if _read(path / "type") == "Battery"]
+    except OSError:
+        return False
+    own = [path for path in found if _read(path / "scope") != "Device"]  # a mouse has one, too
+    return any(_read(path / "status") == "Discharging" for path in own)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

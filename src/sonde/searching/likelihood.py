@@ -15,13 +15,11 @@ from operator import attrgetter
 
 from sonde.embedding.base import Embedder
 from sonde.embedding.nearness import find_nearness, measure_nearness
-from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.evidence import (
     OPENING_CHARS,
     READ_TEXTS,
     Evidence,
-    choose_read,
     count_covered,
     split_evidence,
     weigh_best,
@@ -70,7 +68,7 @@ def weigh_docs(search: Search, question: Question, files: Sequence[Candidate]) -
     covered = max((_cover(weights, _join_words(file), str) for file in best), default=0.0)
     if not _weigh_evidence(search, files, covered):
         return False
-    if search.deep and not search.deep.is_complete and _read_best(search.deep, files):
+    if search.deep and _read_best(search.deep, files):
         _weigh_evidence(search, files, covered)
     return True
 
@@ -92,18 +90,13 @@ def _weigh_evidence(search: Search, files: Sequence[Candidate], covered: float) 
 
 def _read_best(deep: DeepVectors, files: Sequence[Candidate]) -> bool:
     """Let the deeper model read how the best chunk of each of the best files begins."""
-    if deep.embed is None:
-        return False
     best = nlargest(READ_TEXTS, files, key=attrgetter("score"))
     chosen = [max(file.scores["dense"], key=file.scores["dense"].__getitem__) for file in best]
     whole = (file.chunks[id_].embedded_text for file, id_ in zip(best, chosen, strict=True))
-    try:
-        rows = deep.embed(choose_read([text[:OPENING_CHARS] for text in whole]))
-    except EmbeddingFailed:
-        return False  # the answer stands without it
-    for file, id_, value in zip(best, chosen, (rows @ deep.vector).tolist(), strict=False):
+    near = deep.read_now([text[:OPENING_CHARS] for text in whole])
+    for file, id_, value in zip(best, chosen, near, strict=False):
         file.scores["deep"][id_] = value
-    return True
+    return bool(near)
 
 
 def _find_nearest(

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from operator import itemgetter
 
-from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
-from sonde.ranking.evidence import OPENING_CHARS, READ_TEXTS, choose_read
+from sonde.ranking.evidence import OPENING_CHARS, READ_TEXTS
 from sonde.ranking.passages import (
     FILES,
     Group,
@@ -56,22 +55,15 @@ def group_passages(search: Search, question: Question, files: Sequence[Candidate
 
 def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> None:
     """Let the deeper model compare the best passages, unless it compared every definition."""
-    deep = search.deep
-    if deep is None or deep.embed is None or not groups:
+    passages = [(group, at, one) for group in groups for at, one in enumerate(group.passages)]
+    if search.deep is None or any("own_deep" in one.features for _, _, one in passages):
         return
-    if any("own_deep" in one.features for group in groups for one in group.passages):
-        return
-    ranked = [
-        (group.score(share, at), one) for group in groups for at, one in enumerate(group.passages)
-    ]
-    best = [one for _, one in nlargest(READ_TEXTS, ranked, key=itemgetter(0))]
-    try:
-        values = deep.embed(choose_read([_write_short(one) for one in best])) @ deep.vector
-    except EmbeddingFailed:
-        return  # the answer stands without it
-    for one, value in zip(best, (values - values.min()).tolist(), strict=False):
+    passages.sort(key=lambda row: -row[0].score(share, row[1]))
+    best = [one for _, _, one in passages[:READ_TEXTS]]
+    near = search.deep.read_now([_write_short(one) for one in best])
+    for one, value in zip(best, near, strict=False):
         # above the least of them: none falls behind those that were not compared
-        one.features["own_deep"] = value
+        one.features["own_deep"] = value - min(near)
     for group in groups:
         for one in group.passages:
             one.weigh(PASSAGE_DEEP)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -13,10 +13,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from sonde.embedding.base import PASSAGE_MODES, Embedder, Mode, Vectors
+from sonde.embedding.base import PASSAGE_MODES, Embedder, RecentVectors, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
+from sonde.ranking.evidence import choose_read
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
@@ -66,6 +67,15 @@ class DeepVectors:
     embed: Callable[[Sequence[str]], Vectors] | None = None
     """Embeds passages now; None when that would take too long."""
 
+    def read_now(self, texts: Sequence[str]) -> list[float]:
+        """How near the first of these texts are, as many as may be read at once; of none if it
+        cannot: the answer stands without."""
+        with suppress(EmbeddingFailed):
+            if self.embed and texts and not self.is_complete:
+                near: list[float] = (self.embed(choose_read(texts)) @ self.vector).tolist()
+                return near
+        return []
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -83,29 +93,6 @@ class Search:
         """How many chunks to take from each retriever."""
         is_topic = not (question.is_symbol or question.is_action or question.report)
         return max(_POOL_OF_TOPICS if is_topic else _POOL, 2 * self.limit)
-
-
-class RecentVectors:
-    """The passages embedded last: a question like the one before finds most of its own here."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: dict[tuple[str, Mode, str], Vectors] = {}
-        self._lock = threading.Lock()
-
-    def embed(self, embedder: Embedder, mode: Mode, texts: Sequence[str]) -> Vectors:
-        """One row per text; only those that are new are embedded."""
-        keys = [(embedder.name, mode, text) for text in texts]
-        with self._lock:
-            found = {key: self._known[key] for key in keys if key in self._known}
-        if new := [key for key in dict.fromkeys(keys) if key not in found]:
-            made = embedder.embed([text for _, _, text in new], mode)
-            found |= dict(zip(new, made, strict=True))
-            with self._lock:
-                self._known |= {key: found[key] for key in new}
-                for key in list(self._known)[: -self._most]:
-                    del self._known[key]
-        return np.stack([found[key] for key in keys])
 
 
 _RECENT = RecentVectors(2_000)  # 3 MB

@@ -237,7 +237,7 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 
         if hidden := len(lines) - max(len(shown), 1):
             yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮ {count_of(hidden, 'more line')}")
         if why := row.get("why"):
-            from sonde.ranking.explanations import explain_score
+            from sonde.ranking.weights import explain_score
 
             for reason, part in explain_score(why):
                 yield look.screen.paint("dim", f"    {part:+6.2f}  {escape_controls(reason)}")
