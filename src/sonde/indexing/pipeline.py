@@ -20,19 +20,9 @@ from typing import TYPE_CHECKING
 from sonde.chunking.parse import VERSION
 from sonde.embedding.base import PASSAGE_MODES, Embedder
 from sonde.errors import SondeError
+from sonde.indexing import preparing
 from sonde.indexing.definitions import embed_chunks
 from sonde.indexing.diff import CUT_SHORT, Diff, Stores, coverage_of
-from sonde.indexing.preparing import (
-    BATCH_CHARS,
-    BATCH_FILES,
-    Prepared,
-    PrepareOrder,
-    Workers,
-    count_workers,
-    embed_batch,
-    prepare_files,
-    state_of,
-)
 from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.secrets import SECRETS_VERSION
 from sonde.runtime.processes import retry_in_halves
@@ -100,16 +90,16 @@ class _Batch:
     force: bool
     contents: Sequence[FileContent | Skipped]
 
-    def order(self) -> PrepareOrder:
+    def order(self) -> preparing.PrepareOrder:
         """What has to be prepared; only files that are new have no vectors at all."""
         read = (content for content in self.contents if isinstance(content, FileContent))
         changed = tuple(content for content in read if not self.is_same(content))
         new = frozenset(content.path for content in changed if content.path not in self.known)
-        return PrepareOrder(self.kind, self.tree.chunking, changed, new)
+        return preparing.PrepareOrder(self.kind, self.tree.chunking, changed, new)
 
     def is_same(self, content: FileContent) -> bool:
         """Whether what is indexed was cut from this very text."""
-        before, state = self.known.get(content.path), state_of(content, self.kind)
+        before, state = self.known.get(content.path), preparing.state_of(content, self.kind)
         same = before and (before.hash, before.language) == (state.hash, state.language)
         return bool(same) and not self.force
 
@@ -121,7 +111,7 @@ def update_index(
     work: Work,
     diff: Diff,
     *,
-    workers: Workers | None = None,
+    workers: preparing.Workers | None = None,
     now_ns: Callable[[], int] = time.time_ns,
 ) -> IndexReport:
     """Bring the stores in step with the disk, by a diff of the two (`compare_index`).
@@ -135,8 +125,8 @@ def update_index(
         if gone := [path for other, path in diff.removed if other == kind]:
             store.remove(gone)
     if workers is None:
-        count = count_workers(entry.size for _, entry in diff.changed)
-        workers = Workers(count, embedder.name if embedder else "")
+        count = preparing.count_workers(entry.size for _, entry in diff.changed)
+        workers = preparing.Workers(count, embedder.name if embedder else "")
     with workers as helping:
         batches = _read_batches(tree, diff, tally, work, now_ns)
         for batch, ready in _prepare_ahead(batches, helping):
@@ -173,7 +163,11 @@ def _read_batches(
                 tally.read += 1
                 size += len(content.text) if isinstance(content, FileContent) else 0
                 contents.append(content)
-                if not left or len(contents) >= BATCH_FILES or size >= BATCH_CHARS:
+                if (
+                    not left
+                    or len(contents) >= preparing.BATCH_FILES
+                    or size >= preparing.BATCH_CHARS
+                ):
                     reader.close()
                     yield _Batch(tree, kind, diff.known[kind], diff.force, contents)
                     contents, size = [], 0
@@ -196,12 +190,12 @@ def _read(
 
 
 def _prepare_ahead(
-    batches: Iterable[_Batch], workers: Workers
-) -> Iterator[tuple[_Batch, list[Prepared]]]:
+    batches: Iterable[_Batch], workers: preparing.Workers
+) -> Iterator[tuple[_Batch, list[preparing.Prepared]]]:
     """The batches in their order, each with what workers have prepared of it, if they have."""
-    waiting: deque[tuple[_Batch, Future[Prepared | None]]] = deque()
+    waiting: deque[tuple[_Batch, Future[preparing.Prepared | None]]] = deque()
 
-    def take_first() -> tuple[_Batch, list[Prepared]]:
+    def take_first() -> tuple[_Batch, list[preparing.Prepared]]:
         batch, done = waiting.popleft()
         prepared = done.result()
         return batch, [prepared] if prepared else []
@@ -218,7 +212,7 @@ def _write_batch(
     store: ChunkStore,
     embedder: Embedder | None,
     batch: _Batch,
-    ready: list[Prepared],
+    ready: list[preparing.Prepared],
     tally: _Tally,
     contents: Sequence[FileContent | Skipped],
 ) -> None:
@@ -228,13 +222,13 @@ def _write_batch(
     if gone := [path for path in skipped if path in batch.known]:
         store.remove(gone)
     texts = [content for content in contents if isinstance(content, FileContent)]
-    if same := [state_of(text, batch.kind) for text in texts if part.is_same(text)]:
+    if same := [preparing.state_of(text, batch.kind) for text in texts if part.is_same(text)]:
         store.touch(same)
-    prepared = ready.pop() if ready else prepare_files(part.order())
+    prepared = ready.pop() if ready else preparing.prepare_files(part.order())
     if prepared.files:
         if embedder:
             made = dict(zip(prepared.digests, prepared.vectors, strict=True))
-            embed_batch(store, embedder, prepared.files, made, PASSAGE_MODES[batch.kind])
+            preparing.embed_batch(store, embedder, prepared.files, made, PASSAGE_MODES[batch.kind])
         store.replace(prepared.files)
         tally.cut_short += prepared.cut_short
         tally.indexed += len(prepared.files)

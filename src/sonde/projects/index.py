@@ -16,19 +16,11 @@ from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
 from sonde.policy.deny_list import can_allow
 from sonde.policy.roots import detect_root, resolve_inside
+from sonde.projects import find
 from sonde.projects.deep_vectors import (
     begin_background_work,
     model_mismatch_note,
     start_deep_embedding,
-)
-from sonde.projects.find import (
-    find_project,
-    indexed_project,
-    known_roots,
-    list_project_names,
-    name_root,
-    readable_project,
-    require_consent,
 )
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
@@ -91,7 +83,7 @@ def confirm_creation(
             f"{count} files exceeds soft limit of {project.settings.max_files:,}",
             count=f"{count:,}",
         )
-    require_consent(workspace, work, "create_index", project, question, confirm)
+    find.require_consent(workspace, work, "create_index", project, question, confirm)
 
 
 def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> None:
@@ -102,7 +94,7 @@ def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> 
     if not workspace.auto_index:
         return
     try:
-        project = find_project(workspace)
+        project = find.find_project(workspace)
         if not project.is_indexed():
             confirm_creation(workspace, project, Work(), None)
             start_indexing(workspace, project).wait(timeout_s=wait_s)
@@ -115,7 +107,7 @@ def confirm_rebuild(
 ) -> None:
     """Require consent to rebuild an index."""
     question = "This will rebuild the entire index. Continue?"
-    require_consent(workspace, work, "reindex_project", project, question, confirm)
+    find.require_consent(workspace, work, "reindex_project", project, question, confirm)
 
 
 def build_index(
@@ -286,7 +278,7 @@ def _describe_following(project: Project) -> tuple[bool, dict[str, object]]:
 
 def list_summaries(workspace: Workspace) -> Iterator[Json]:
     """Every indexed project of this machine, as list_projects answers it."""
-    for root in known_roots(workspace):
+    for root in find.known_roots(workspace):
         folder = project_folder(workspace.home, root)
         metadata, state = Metadata(str(root), ""), "incomplete"
         try:
@@ -295,7 +287,7 @@ def list_summaries(workspace: Workspace) -> Iterator[Json]:
         except errors.SondeError as error:
             state = error.code.lower()
         yield {
-            "projectPath": name_root(workspace, root),
+            "projectPath": find.name_root(workspace, root),
             "status": state,
             "totalFiles": metadata.total_files,
             "totalChunks": metadata.total_chunks,
@@ -308,7 +300,7 @@ def read_current_text(
     workspace: Workspace, project: str | None, path: str, lines: str | None = None
 ) -> str:
     """The text of a file, or of lines such as `10-40`, under the policy of searches."""
-    found = readable_project(workspace, project)
+    found = find.readable_project(workspace, project)
     verdict = found.tree.check(path)
     content = verdict if isinstance(verdict, Skipped) else found.tree.read(path)
     if isinstance(content, Skipped):
@@ -331,7 +323,7 @@ def list_chunks(
 ) -> tuple[list[Chunk], bool]:
     """The chunks of an indexed file in order, or the one around a line; and whether they are
     stale."""
-    found = indexed_project(workspace, project)
+    found = find.indexed_project(workspace, project)
     with repairing_corruption(workspace, found):
         chunks = [chunk for store in found.stores().values() for chunk in store.chunks_of(path)]
         states = [store.files([path]).get(path) for store in found.stores().values()]
@@ -348,7 +340,7 @@ def list_chunks(
 
 def list_paths(workspace: Workspace, project: str | None, prefix: str, limit: int) -> Sequence[str]:
     """Paths of a project that start with a prefix, in order."""
-    found = readable_project(workspace, project)
+    found = find.readable_project(workspace, project)
     if found.is_indexed():
         with repairing_corruption(workspace, found):
             paths = [path for store in found.stores().values() for path in store.files()]
@@ -359,4 +351,4 @@ def list_paths(workspace: Workspace, project: str | None, prefix: str, limit: in
 
 def list_roots(workspace: Workspace, prefix: str, limit: int) -> Sequence[str]:
     """Roots of indexed projects that start with a prefix."""
-    return [name for name in list_project_names(workspace) if name.startswith(prefix)][:limit]
+    return [name for name in find.list_project_names(workspace) if name.startswith(prefix)][:limit]

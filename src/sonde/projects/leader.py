@@ -17,15 +17,8 @@ from pathlib import Path
 from queue import Empty
 
 from sonde.errors import Cancelled, SondeError
+from sonde.indexing import following
 from sonde.indexing.diff import EVERYTHING
-from sonde.indexing.following import (
-    Inbox,
-    Settling,
-    Strategy,
-    TreeWatch,
-    make_strategy,
-    name_touched,
-)
 from sonde.indexing.sources import Identity, identify_files
 from sonde.policy.changes import WatchFailed, find_silent_file_system
 from sonde.projects.maintenance import IdleWork, check_soon
@@ -106,10 +99,10 @@ class Leader:
         workspace: Workspace,
         project: Project,
         state: LeaderState,
-        inbox: Inbox,
+        inbox: following.Inbox,
         *,
         stopping: threading.Event,
-        open_watch: Callable[..., TreeWatch] = TreeWatch,
+        open_watch: Callable[..., following.TreeWatch] = following.TreeWatch,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._workspace, self._project, self._state = workspace, project, state
@@ -117,8 +110,8 @@ class Leader:
         self._open_watch, self._clock = open_watch, clock
         self._work = Work(cancelled=stopping)
         self._idle_work = IdleWork(workspace, project)
-        self._settling = Settling(clock)
-        self._watch: TreeWatch | None = None
+        self._settling = following.Settling(clock)
+        self._watch: following.TreeWatch | None = None
         self._roots: Identity = {}
         self._config = stat_config(project.folder)
         self._strategy = self._start_strategy()
@@ -179,7 +172,7 @@ class Leader:
 
     def _take_events(self, places: set[str]) -> None:
         folders = self._watch.folders if self._watch else frozenset()
-        touched = name_touched(self._project.tree, places, folders)
+        touched = following.name_touched(self._project.tree, places, folders)
         if not touched:
             return
         self._state.events += len(touched)
@@ -283,9 +276,9 @@ class Leader:
         self._watch_folders()
         self._retry_later(self._compare_all)
 
-    def _start_strategy(self) -> Strategy:
+    def _start_strategy(self) -> following.Strategy:
         settings, state = self._project.settings, self._state
-        strategy = make_strategy(
+        strategy = following.make_strategy(
             settings.strategy,
             self._project.folder,
             idle_s=settings.lazy_idle_s,

@@ -9,16 +9,7 @@ from typing import Annotated, Literal
 from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.paging.cursor import decode_key, encode_key
-from sonde.projects import index
-from sonde.projects.find import (
-    find_job,
-    find_project,
-    indexed_project,
-    name_root,
-    require_consent,
-    require_index,
-    sees_job,
-)
+from sonde.projects import find, index
 from sonde.projects.maintenance import check_soon
 from sonde.runtime.jobs import JobRecord
 from sonde.runtime.work import Work
@@ -43,7 +34,7 @@ def create_index(
     work: Work,
 ) -> rfc.IndexAnswer:
     """Index a project's code and docs so that they can be searched."""
-    found = find_project(app.workspace, project, work)
+    found = find.find_project(app.workspace, project, work)
     index.confirm_creation(app.workspace, found, work, confirm)
     report = index.build_index(app.workspace, found, work)
     index.embed_index(app.workspace, found, work, wait=deep)
@@ -54,7 +45,7 @@ def reindex_project(
     app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
 ) -> rfc.IndexAnswer:
     """Rebuild the whole index from the files."""
-    found = indexed_project(app.workspace, project)
+    found = find.indexed_project(app.workspace, project)
     index.confirm_rebuild(app.workspace, found, work, confirm)
     report = index.build_index(app.workspace, found, work, force=True)
     index.embed_index(app.workspace, found, work, wait=False)
@@ -74,7 +65,7 @@ def reindex_file(
     work: Work,
 ) -> rfc.FileAnswer:
     """Index one file again."""
-    found = indexed_project(app.workspace, project)
+    found = find.indexed_project(app.workspace, project)
     relative, chunks = index.refresh_file(app.workspace, found, path, work)
     return {
         "status": "success",
@@ -88,16 +79,16 @@ def delete_index(
     app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
 ) -> rfc.DeleteAnswer:
     """Delete a project's index; the project's files are not touched."""
-    found = require_index(find_project(app.workspace, project))
+    found = find.require_index(find.find_project(app.workspace, project))
     question = "Delete the index for this project? This cannot be undone."
-    require_consent(app.workspace, work, "delete_index", found, question, confirm)
+    find.require_consent(app.workspace, work, "delete_index", found, question, confirm)
     index.remove_index(app.workspace, found, work)
     return {"status": "success", "projectPath": found.key, "message": "Index deleted successfully"}
 
 
 def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> rfc.StatusAnswer:
     """How large, fresh and complete the index is, and what was left out."""
-    found = indexed_project(app.workspace, project)
+    found = find.indexed_project(app.workspace, project)
     return index.describe_index(app.workspace, found)  # type: ignore[return-value]
 
 
@@ -117,11 +108,11 @@ def start_project_job(
 ) -> Json:
     """Index, rebuild or check a project in the background."""
     if action == "index":
-        found = find_project(app.workspace, project, work)
+        found = find.find_project(app.workspace, project, work)
         index.confirm_creation(app.workspace, found, work, confirm)
         job = index.start_indexing(app.workspace, found)
     else:
-        found = indexed_project(app.workspace, project)
+        found = find.indexed_project(app.workspace, project)
         if action == "check":
             job = check_soon(app.workspace, found, asked=True)
         else:
@@ -143,9 +134,9 @@ def job_progress(
 
 def _find_job(app: App, job_id: str, caller: Caller) -> tuple[JobRecord, bool]:
     """A job, and whether it scanned a folder whose index is still there."""
-    record = find_job(app.workspace, job_id)
+    record = find.find_job(app.workspace, job_id)
     scan = record.kind == "scan" and app.disk.get_index(record.subject, caller.user)
-    return replace(record, subject=name_root(app.workspace, record.subject)), bool(scan)
+    return replace(record, subject=find.name_root(app.workspace, record.subject)), bool(scan)
 
 
 def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work) -> Json:
@@ -153,7 +144,7 @@ def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, w
     caller = work.caller
     after = decode_key(cursor, "jobs", app.workspace.key) if cursor else None
     known = app.workspace.jobs.recent(MAX_JOBS, (after[0], after[1]) if after else None)
-    found = [job for job in known if sees_job(app.workspace, job)]
+    found = [job for job in known if find.sees_job(app.workspace, job)]
     following = None
     if len(found) > limit:
         last = found[limit - 1]
@@ -176,7 +167,7 @@ def read_progress(app: App, job_id: JobParam, *, work: Work) -> shell.ProgressAn
 
 def stop_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     """Ask a job to stop."""
-    record = find_job(app.workspace, job_id, to_stop=True)
+    record = find.find_job(app.workspace, job_id, to_stop=True)
     if not app.workspace.jobs.stop(record.id):
         raise InvalidRequest("the job has ended", user_message="This job is not running.")
     return {"jobId": record.id, "status": "stopping"}

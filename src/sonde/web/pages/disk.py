@@ -23,17 +23,9 @@ from sonde.tools.schema import CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
 from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.types import Content, Json
-from sonde.web.pages import html
+from sonde.web.pages import html, nodes
 from sonde.web.pages.charts import show_chart
 from sonde.web.pages.html import Markup, frame, join, lead_to, link_to, name_folder, tag
-from sonde.web.pages.nodes import (
-    link_node,
-    list_choices,
-    show_legend,
-    show_map,
-    show_name_field,
-    show_tick,
-)
 from sonde.web.pages.projects import show_jobs
 
 _ROWS = 100  # a few screens of names
@@ -129,8 +121,8 @@ def show_folder(
                     method="post", action="/sets"),
                 html.show_next(listing.page.cursor, address, **kept, sort=sort),
                 aria_label="Listing"),
-            tag("section", show_legend(address, by, **kept, sort=sort),
-                show_map(disk, index, found, by), class_="map-side", aria_label="Map")
+            tag("section", nodes.show_legend(address, by, **kept, sort=sort),
+                nodes.show_map(disk, index, found, by), class_="map-side", aria_label="Map")
             if found else None,
             class_="beside"),
         kind="disk",
@@ -156,9 +148,9 @@ def _show_keep_form(app: App, index: str, work: Work) -> Markup:
     return tag(
         "p",
         tag("label", tag("span", "Save selection to"), tag(
-            "select", tag("option", "a new set", value=""), list_choices(app, index, work),
+            "select", tag("option", "a new set", value=""), nodes.list_choices(app, index, work),
             name="into")),
-        show_name_field("Name of a new set"),
+        nodes.show_name_field("Name of a new set"),
         tag("button", "Keep", class_="quiet"),
         class_="below",
     )  # fmt: skip
@@ -195,7 +187,7 @@ def _show_entry(listing: FolderListing, row: FolderEntry, most: int) -> Markup:
     handle = join_node(index, node.id) if node else None
     inside = show_path("/".join((*listing.place.names, row.name)))
     if handle:
-        href = link_node(index, handle, listable=row.listable)
+        href = nodes.link_node(index, handle, listable=row.listable)
         shown = tag("a", name, href=href, class_="open")
     elif row.listable:
         shown = tag("a", name, href=link_to(f"/disk/{index}", path=inside), class_="open")
@@ -203,7 +195,7 @@ def _show_entry(listing: FolderListing, row: FolderEntry, most: int) -> Markup:
         shown = tag("span", name)
     return tag(
         "tr",
-        tag("td", show_tick(handle, name) if handle else None, class_="tick"),
+        tag("td", nodes.show_tick(handle, name) if handle else None, class_="tick"),
         tag("td", tag("i", class_=f"kind {'folder-icon' if row.listable else row.kind}",
                       aria_hidden="true"), shown, "/" if row.listable else None,
             tag("span", row.state.replace("_", " "), class_="badge warn")
@@ -305,6 +297,6 @@ def _link_row(report: DiskReport, node: base.Node) -> Markup:
     index, path = report.index.id, report.paths[node.id]
     folder, _, name = path.rpartition("/")
     name = name if path != "." else "the whole folder"
-    href = link_node(index, join_node(index, node.id), listable=node.listable)
+    href = nodes.link_node(index, join_node(index, node.id), listable=node.listable)
     link = tag("a", name, href=href, class_="open", title=path)
     return join([link, " ", tag("span", folder, class_="folder")])

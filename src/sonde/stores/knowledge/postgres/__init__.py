@@ -20,21 +20,13 @@ from sonde.stores.knowledge.base import (
     RankedPiece,
     Source,
 )
+from sonde.stores.knowledge.postgres import writing
 from sonde.stores.knowledge.postgres.database import PostgresDatabase
 from sonde.stores.knowledge.postgres.retrieval import (
     POSTINGS,
     OwnerVectors,
     PostgresWords,
     select_pieces,
-)
-from sonde.stores.knowledge.postgres.writing import (
-    Owner,
-    advance,
-    find_owner,
-    pack_row,
-    put_entries,
-    remove_entries,
-    unpack_row,
 )
 from sonde.stores.knowledge.rows import (
     HEADS,
@@ -73,8 +65,8 @@ class PostgresKnowledge(EntryReader):
 
             def select(query: str, *values: str | int) -> list[list[Any]]:
                 own = _OWN.sub(r"\1.owner = ?", query).replace("?", "%s")
-                rows = cursor.execute(own, [self._owner, *pack_row(values)])
-                return [unpack_row(row) for row in rows.fetchall()]
+                rows = cursor.execute(own, [self._owner, *writing.pack_row(values)])
+                return [writing.unpack_row(row) for row in rows.fetchall()]
 
             yield select
 
@@ -90,7 +82,7 @@ class PostgresKnowledge(EntryReader):
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         owner = self._identify()
         with self._database.transact(self._owner) as cursor:
-            return put_entries(cursor, owner, source, entries)
+            return writing.put_entries(cursor, owner, source, entries)
 
     def restamp(self, source: Source, rows: Mapping[str, tuple[str, str]]) -> None:
         query = f"UPDATE {source} SET path = %s, hash = %s WHERE owner = %s AND id = %s"
@@ -102,7 +94,7 @@ class PostgresKnowledge(EntryReader):
     def remove(self, source: Source, ids: Collection[str]) -> int:
         owner = self._identify()
         with self._database.transact(self._owner) as cursor:
-            return remove_entries(cursor, owner, source, list(ids))
+            return writing.remove_entries(cursor, owner, source, list(ids))
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
         query = "INSERT INTO buried VALUES (%s, %s, %s, %s, %s)"
@@ -146,7 +138,7 @@ class PostgresKnowledge(EntryReader):
             damaged = self._vectors[source].find_damaged(cursor, model)
         if damaged:
             with self._database.transact(self._owner) as cursor:
-                advance(cursor, self._owner, source)
+                writing.advance(cursor, self._owner, source)
                 self._vectors[source].drop(cursor, model, damaged)
         return len(damaged)
 
@@ -157,7 +149,7 @@ class PostgresKnowledge(EntryReader):
     def forget_models(self, source: Source, kept: Collection[str]) -> None:
         with self._database.transact(self._owner) as cursor:
             if self._vectors[source].forget(cursor, kept):
-                advance(cursor, self._owner, source)
+                writing.advance(cursor, self._owner, source)
 
     def list_recent(self, source: Source, where: Conditions, limit: int) -> list[RankedPiece]:
         with self._read() as cursor:
@@ -171,7 +163,7 @@ class PostgresKnowledge(EntryReader):
         )
         with self._read() as cursor:
             rows = cursor.execute(query, [self._owner, list(numbers)]).fetchall()
-        found = [read_ranked(source, unpack_row(row)) for row in rows]
+        found = [read_ranked(source, writing.unpack_row(row)) for row in rows]
         return {each.piece.number: each for each in found}
 
     def list_bare(
@@ -186,7 +178,7 @@ class PostgresKnowledge(EntryReader):
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
         with self._database.transact(self._owner) as cursor:
-            stamp = advance(cursor, self._owner, source)
+            stamp = writing.advance(cursor, self._owner, source)
             self._vectors[source].write(cursor, model, stamp, numbers, rows)
 
     def remember(self, key: str, value: str, seconds: float) -> None:
@@ -218,11 +210,11 @@ class PostgresKnowledge(EntryReader):
     def close(self) -> None:
         self._vectors = {source: OwnerVectors(self._owner, source) for source in SOURCES}
 
-    def _identify(self) -> Owner:
+    def _identify(self) -> writing.Owner:
         if not self._number:
             # kept only once it is committed: another server must get the same
             with self._database.transact(self._owner) as cursor:
-                number = find_owner(cursor, self._owner)
+                number = writing.find_owner(cursor, self._owner)
             self._number = number
         return self._number, self._owner
 
