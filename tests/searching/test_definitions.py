@@ -12,6 +12,7 @@ from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import refine_vectors, update_index
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
+from sonde.ranking.evidence import READ_TEXTS
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work, WriterLock
 from sonde.searching.modes import Ranked, rank_hybrid
@@ -117,7 +118,7 @@ def test_where_vectors_are_missing_the_best_are_compared_while_the_caller_waits(
     store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
 ) -> None:
     _, texts = ask(store, static, deep, is_complete=False)
-    assert 4 < len(texts) <= 8
+    assert 4 < len(texts) <= READ_TEXTS
 
 
 def test_vectors_of_chunks_alone_do_not_stand_for_those_of_definitions(
@@ -126,7 +127,7 @@ def test_vectors_of_chunks_alone_do_not_stand_for_those_of_definitions(
     refine_vectors({"code": store}, deep, WriterLock(tmp_path), Work())
     assert list_places(store, deep) == {"shop.py": [], "words.py": []}
     _, texts = ask(store, static, deep, is_complete=True)
-    assert 4 < len(texts) <= 8
+    assert 4 < len(texts) <= READ_TEXTS
 
 
 def test_chunks_that_stay_the_same_keep_the_vectors_of_their_definitions(

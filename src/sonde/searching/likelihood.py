@@ -68,7 +68,7 @@ def weigh_docs(search: Search, question: Question, files: Sequence[Candidate]) -
     covered = max((_cover(weights, _join_words(file), str) for file in best), default=0.0)
     if not _weigh_evidence(search, files, covered):
         return False
-    if search.deep and _read_best(search.deep, files):
+    if search.deep and not search.deep.is_complete and _read_best(search.deep, files):
         _weigh_evidence(search, files, covered)
     return True
 

@@ -71,7 +71,7 @@ class DeepVectors:
         """How near the first of these texts are, as many as may be read at once; of none if it
         cannot: the answer stands without."""
         with suppress(EmbeddingFailed):
-            if self.embed and texts and not self.is_complete:
+            if self.embed and texts:
                 near: list[float] = (self.embed(choose_read(texts)) @ self.vector).tolist()
                 return near
         return []

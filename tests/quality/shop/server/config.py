@@ -15,5 +15,6 @@ class Settings:
 def load_settings(environment=os.environ):
     """Read SHOP_PORT and SHOP_DEBUG."""
     return Settings(
-        port=int(environment.get("SHOP_PORT", "8000")), debug=environment.get("SHOP_DEBUG") == "1"
+        port=int(environment.get("SHOP_PORT", "8000")),
+        debug=environment.get("SHOP_DEBUG") == "1",
     )
