@@ -72,7 +72,7 @@ def settle(app: App, root: Path) -> None:
     for kind in ("index", "check"):
         if job := app.workspace.jobs.find(f"{kind}:{root}"):
             assert job.wait(timeout_s=120)
-            assert job.error is None, job.error
+            assert job.error is None, (kind, job.error)
 
 
 def answer_in_the_end(app: App, root: Path) -> set[str]:
