@@ -30,6 +30,8 @@ from sonde.wiring import build_app
 
 SUBJECTS = ["cookie", "redirect", "header", "proxy", "cache", "timeout", "stream", "upload"]
 QUESTION = "what the server told us to remember between requests"
+TEXT = "decide about the cookie of a request to the server"
+"""A question that some functions hold word by word."""
 
 
 def write_project(root: Path) -> None:
@@ -59,14 +61,20 @@ def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
 
 
 def rank(
-    store: SqliteChunkStore, static: StaticEmbedder, deep: DeepVectors | None, limit: int = 50
+    store: SqliteChunkStore, static: StaticEmbedder, deep: DeepVectors | None, asked: str = QUESTION
 ) -> list[str]:
-    question = read_question(QUESTION)
+    return list(dict.fromkeys(path for path, _ in rate(store, static, deep, asked)))
+
+
+def rate(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: DeepVectors | None, asked: str
+) -> list[tuple[str, float]]:
+    question = read_question(asked)
     probe = QueryVector(static.name, static.embed(question.asked, "query")[0])
-    found = rank_hybrid(Search(store, Filter(), limit, probe, deep), question)
+    found = rank_hybrid(Search(store, Filter(), 50, probe, deep), question)
     scores = [one.score for one in found]
     assert scores == sorted(scores, reverse=True)
-    return list(dict.fromkeys(one.chunk.path for one in found))
+    return [(one.chunk.path, one.score) for one in found]
 
 
 def ask(
@@ -79,7 +87,8 @@ def ask(
 def test_a_model_that_may_not_embed_changes_nothing(
     store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
 ) -> None:
-    assert rank(store, static, ask(deep)) == rank(store, static, None)
+    for asked in (QUESTION, TEXT):
+        assert rate(store, static, ask(deep), asked) == rate(store, static, None, asked)
 
 
 def test_the_best_passages_are_compared_by_the_model_itself(
@@ -115,7 +124,8 @@ def test_a_model_that_fails_leaves_the_answer_as_it_was(
     def embed(given: Sequence[str]) -> Vectors:
         raise EmbeddingFailed(f"{len(given)} passages")
 
-    assert rank(store, static, ask(deep, embed)) == rank(store, static, None)
+    for asked in (QUESTION, TEXT):
+        assert rate(store, static, ask(deep, embed), asked) == rate(store, static, None, asked)
 
 
 def test_a_question_like_the_one_before_embeds_only_what_is_new(deep: OnnxEmbedder) -> None:

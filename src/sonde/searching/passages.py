@@ -61,6 +61,8 @@ def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> No
     passages.sort(key=lambda row: -row[0].score(share, row[1]))
     best = [one for _, _, one in passages[:READ_TEXTS]]
     near = search.deep.read_now([_write_short(one) for one in best])
+    if not near:
+        return  # other weights without the model's word would change the answer
     for one, value in zip(best, near, strict=False):
         # above the least of them: none falls behind those that were not compared
         one.features["own_deep"] = value - min(near)
