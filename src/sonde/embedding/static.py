@@ -101,15 +101,14 @@ class Pieces:
         return sorted(set(chain.from_iterable(map(self._rows.__getitem__, set(find_words(text))))))
 
 
-_SHARED: WeakValueDictionary[Traversable, Pieces] = WeakValueDictionary()
+_SHARED: WeakValueDictionary[str, Pieces] = WeakValueDictionary()
 
 
-def _share_pieces(folder: Traversable) -> Pieces:
-    """The pieces of a folder, which have a row in each of its tables: read once for all models."""
+def _share_pieces() -> Pieces:
+    """The pieces, which have a row in every table: read once, as long as any model is loaded."""
     with _PARSING:
-        pieces = _SHARED.get(folder)
-        if pieces is None:
-            pieces = _SHARED[folder] = Pieces(read_vocabulary(folder, "static-vocab.txt"))
+        pieces = _SHARED.get(NAME) or Pieces(read_vocabulary(BUNDLED, "static-vocab.txt"))
+        _SHARED[NAME] = pieces
         return pieces
 
 
@@ -152,7 +151,7 @@ class StaticEmbedder:
     def _load(self) -> tuple[Pieces, list[_Table]]:
         with self._lock:
             if self._loaded is None:
-                pieces = _share_pieces(BUNDLED)
+                pieces = _share_pieces()
                 length = math.hypot(*self.tables.values())
                 tables = [(*self._map(name), n / length) for name, n in self.tables.items()]
                 self._loaded = (pieces, tables)
