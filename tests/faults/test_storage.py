@@ -14,9 +14,14 @@ import pytest
 from tests.backends import STORES
 
 from sonde.app import App
+from sonde.embedding.base import load_provider
 from sonde.errors import DiskFull, SondeError
+from sonde.knowledge.ranking import KnowledgeSearch, read_knowledge_query
+from sonde.knowledge.vectors import KnowledgeModels, embed_missing
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, get_index_status
 from sonde.wiring import build_app
@@ -69,6 +74,21 @@ def test_a_full_disk_is_told_with_numbers_and_indexing_goes_on_once_there_is_roo
     assert len(held) < 431
     assert sonde.ask("index")["filesIndexed"] == 431
     assert contents() == fresh()
+
+
+def test_notes_are_found_where_the_deep_model_cannot_keep_what_it_reads(small_disk: Path) -> None:
+    store, deep = SqliteKnowledge(small_disk / "knowledge"), load_provider("deep")
+    notes = ("Night train to Vienna, platform 9.", "Tax return is due in July.")
+    store.put("notes", [Entry("notes", "", (Piece(text),), id=text[:5]) for text in notes])
+    models = KnowledgeModels(load_provider("everyday"), deep, in_background=True)
+    embed_missing(store, "notes", models.static)
+    store.close()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    store = SqliteKnowledge(small_disk / "knowledge")
+    query = read_knowledge_query("rail journey to the Austrian capital")
+    assert KnowledgeSearch(store, query, models).rank("notes")[0].entry.id == "Night"
+    assert store.coverage("notes", deep.name) == (0, 2)
+    store.close()
 
 
 def test_a_disk_that_is_full_from_the_start_is_told(sonde: Any, small_disk: Path) -> None:

@@ -9,9 +9,9 @@ from itertools import chain
 from typing import TypeVar
 from urllib.parse import quote
 
+from sonde import errors
 from sonde.embedding.base import Embedder, Vectors
 from sonde.embedding.nearness import can_read, measure_nearness
-from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing, embed_pieces
 from sonde.knowledge.who_and_when import WhoAndWhen
 from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, choose_read, count_covered, weigh_evidence
@@ -74,7 +74,8 @@ MEANT_DEPTH = 50  # such messages that are listed where the question names nothi
 COVERING = 3  # pieces, the best by words, that tell whether the question is in words of the text
 MAX_EMBEDDED_BY_SEARCH = 2_048
 """Pieces without vectors that one search embeds itself; more would be felt as a delay."""
-UNREADABLE = (EmbeddingFailed, ModelDownloadFailed, MissingExtra)
+UNREADABLE = (errors.EmbeddingFailed, errors.ModelDownloadFailed, errors.MissingExtra)
+UNWRITABLE = (errors.DiskFull, errors.IndexBusy, errors.PermissionDenied, errors.StorageUnusable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,7 @@ class KnowledgeSearch:
         ranked = sorted(zip(scores, found, strict=True), key=lambda each: -each[0])
         bare = [piece for score, (piece, each) in ranked if score and each.deep is None]
         unread = bare[: len(choose_read([each.piece.text for each in bare], self.sources))]
-        with suppress(*UNREADABLE):  # the answer stands without it
+        with suppress(*UNREADABLE, *UNWRITABLE):  # the answer stands without it
             if unread:
                 embed_pieces(self.store, source, deep, unread)
                 return True

@@ -160,9 +160,9 @@ def rank_sources(
     """The hits in each of the request's sources, best first, and `notes` on them."""
     store = library.seen_by(work.caller.user)
     sources = [source for source in SOURCES if source in request.sources]
-    name = library.models.deep.name if library.models.deep else ""
-    unread = sum(have < total for have, total in (store.coverage(one, name) for one in sources))
-    question = read_knowledge_query(request.query)
+    deep = library.models.deep
+    covered = [store.coverage(source, deep.name) for source in sources] if deep else []
+    question, unread = read_knowledge_query(request.query), sum(h < t for h, t in covered)
     search = KnowledgeSearch(store, question, library.models, sources=unread or 1)
     rankings, asked = [], read_who_and_when(request.query, library.now_ms())
     for source in sources:
@@ -170,9 +170,9 @@ def rank_sources(
         found = search.rank_asked(source, request.where.get(source, ANYTHING), asked)
         rankings.append(sort_recent(found) if source in request.recent else found)
     notes += search.notes
-    covered = count_deep(library.models, store)
-    notes += list_limits(library.models, covered, request.query)
-    if covered[0] < covered[1]:
+    read = count_deep(library.models, store)
+    notes += list_limits(library.models, read, request.query)
+    if read[0] < read[1]:
         library.deepen(work.caller.user)
     return rankings
 
