@@ -82,7 +82,7 @@ _LEAST_LIKELY = 0.0005  # and the others after it
 
 READ_TEXTS, READ_CHARS = 16, 3_000
 """What a deeper model reads while a caller waits: so many texts at most, and no further one after
-so many characters. That takes about 60 ms of CPU."""
+so many characters. That takes 60 to 100 ms of CPU."""
 OPENING_CHARS = 350
 """Of a definition or a document that it then reads: as good as all, in a third of the time."""
 
