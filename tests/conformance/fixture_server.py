@@ -18,7 +18,7 @@ import mcp_types as types
 from fixtures import OWN, PROMPTS, RAW, RICH_SCHEMA, STATIC, Answer, form
 from mcp.server import Server
 
-from sonde.mcp.calls import Context
+from sonde.mcp.server import Context
 from sonde.mcp.listing import Listing
 from sonde.settings import load_settings
 from sonde.tools import ROUTES, TOOLS

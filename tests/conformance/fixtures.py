@@ -18,7 +18,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from sonde.errors import FileMissing
-from sonde.mcp.calls import Context
+from sonde.mcp.server import Context
 from sonde.runtime.work import Work
 from sonde.tools.tool import Param, Tool
 from sonde.types import Progress

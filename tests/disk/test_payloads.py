@@ -13,7 +13,7 @@ from sonde.app import App
 from sonde.disk.scope import shorten_text
 from sonde.disk.trees import join_node
 from sonde.errors import SondeError
-from sonde.mcp.calls import dump_answer
+from sonde.mcp.requests import dump_answer
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID
 from sonde.tools import TOOLS

@@ -1,44 +1,26 @@
-"""One call of a tool: the verb in a worker thread, its progress, consent, cancellation and errors.
+"""Running verbs for a client: progress, consent, roots and cancellation, over any transport.
 
-The verb is synchronous and knows only `Work`. Its reports become progress notifications. Its
-questions become a form that the client shows: during the call where the protocol lets a server
-ask (up to 2025-11-25), else as the result of the call, which the client repeats with the answer
-(2026-07-28). So a verb asks before it changes anything, because it may run again.
+The verb is synchronous, runs in a worker thread and knows only `Work`. Its reports become progress
+notifications. Its questions become a form that the client shows: during the call where the
+protocol lets a server ask (up to 2025-11-25), else as the result of the call, which the client
+repeats with the answer (2026-07-28). So a verb asks before it changes anything, because it may
+run again.
 """
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import json
-import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
-from uuid import uuid4
 
-import anyio
-import anyio.from_thread
-import anyio.lowlevel
-import anyio.to_thread
-import mcp_types as types
-from mcp.server import ServerRequestContext
-from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
-from starlette.requests import HTTPConnection
-
-from sonde.errors import Cancelled, CatalogError, InvalidRequest, SondeError, TooManyRequests
 from sonde.runtime.work import Work
 from sonde.types import Caller, Json, Progress
-
-Context = ServerRequestContext[Any, Any]
 
 SCOPE_CALLER = "sonde.caller"
 """Key of the caller in an ASGI scope; set by the guard."""
@@ -46,22 +28,18 @@ SCOPE_SESSION = "sonde.session"
 """Key of a WebSocket's session name in its ASGI scope."""
 SESSION_NAME = "mcp-session-id"
 """The header or argument of an address that names a session."""
-MAX_SESSION_CHARS = 200
-"""A session names itself in the address; it is kept in memory."""
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 PROGRESS_INTERVAL_S = 0.2
 """Least time between progress notifications: clients redraw on each."""
-
 CALLS_PER_USER = 16
-"""Calls of one user that run at a time, of anyio's 40 threads; more wait, others are answered."""
+"""Calls of one user that run at a time; more wait, and other users are answered."""
 ROOTS_TIMEOUT_S = 2.0
 """How long a client may take to list its roots, which it knows without asking anyone."""
 
 Call = tuple[str, Mapping[str, object]]
 """A call: the name of a verb or an address, and its arguments."""
-Record = Callable[[Callable[[], Awaitable[Any]], Caller, Call], Awaitable[Any]]
+Record = Callable[[Callable[[], Any], Caller, Call], Any]
 """Runs a call and records who made it and its outcome."""
-
-_log = logging.getLogger("sonde.mcp")
 
 _FORM: Json = {
     "type": "object",
@@ -69,49 +47,39 @@ _FORM: Json = {
     "required": ["confirm"],
 }
 _KEY = "confirm"
-_CANCELLATIONS = (asyncio.CancelledError, concurrent.futures.CancelledError)
-"""Both mean that the task on the loop was cancelled; timing decides which one is raised."""
 
 
-class Closable(Protocol):
-    """The part of an app that a server needs."""
+class ProtocolError(Exception):
+    """A JSON-RPC error: code, message and data."""
 
-    def seen_by(self, caller: Caller) -> object:
-        """The app as this caller may see it, to call verbs with."""
-
-    def close(self) -> None:
-        """Release everything."""
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
 
 
-class LazyApp:
-    """The app, opened by the first call that needs it."""
+class ClientRefusedError(Exception):
+    """The client answered a request with an error, or with something else than was asked for."""
 
-    def __init__(self, open_app: Callable[[], Closable]) -> None:
-        self._open_app = open_app
-        self._lock = threading.Lock()
-        self._app: Closable | None = None
 
-    def get(self, caller: Caller) -> Any:
-        """The app as this caller may see it. Every served verb gets it from here."""
-        return self.open().seen_by(caller)
+class Client(Protocol):
+    """The client of one request."""
 
-    def open(self) -> Closable:
-        """The whole app; the first call opens it, concurrent ones wait."""
-        with self._lock:
-            if self._app is None:
-                self._app = self._open_app()
-            return self._app
+    caller: Caller
+    cancelled: threading.Event
+    """Set when the client has given up on the request."""
+    is_modern: bool
+    """Whether it speaks 2026-07-28, where a server cannot send requests."""
+    capabilities: Json
+    """As the client declared them."""
+    meta: Json
+    """The `_meta` of its handshake."""
 
-    def peek(self) -> Closable | None:
-        """The whole app if it is open."""
-        return self._app
+    def report(self, progress: float, total: float | None, message: str) -> None:
+        """Send a progress notification if the client asked for them."""
 
-    def close(self) -> None:
-        """Close the app if it was opened."""
-        with self._lock:
-            if self._app is not None:
-                self._app.close()
-                self._app = None
+    def request(self, method: str, params: Json, timeout_s: float | None = None) -> Json:
+        """The client's answer to a request of ours, or `ClientRefusedError`, `TimeoutError`, or
+        `Cancelled` once nobody waits for the call."""
 
 
 class AnswerNeeded(Exception):
@@ -119,11 +87,12 @@ class AnswerNeeded(Exception):
 
     def __init__(self, question: str, answers: dict[str, bool]) -> None:
         super().__init__(question)
-        form = types.ElicitRequestFormParams(message=question, requested_schema=_FORM)
-        self.result = types.InputRequiredResult(
-            input_requests={_KEY: types.ElicitRequest(params=form)},
-            request_state=json.dumps({"question": question, "answers": answers}),
-        )
+        form = {"method": "elicitation/create", "params": _make_form(question)}
+        self.result: Json = {
+            "resultType": "input_required",
+            "inputRequests": {_KEY: form},
+            "requestState": json.dumps({"question": question, "answers": answers}),
+        }
 
 
 class Calls:
@@ -132,61 +101,13 @@ class Calls:
     def __init__(self, record: Record | None = None) -> None:
         self._record = record
         self._running: set[Work] = set()
-        self._turns: dict[str, anyio.CapacityLimiter] = {}  # of each user
         self._worked = False
         self._changed = threading.Condition()
-        # over stdio a process serves one client: the process is the session
-        self._caller = Caller(session=uuid4().hex)
 
-    async def run(
-        self,
-        verb: Callable[[Work], Any],
-        ctx: Context,
-        params: types.CallToolRequestParams,
-        what: Call | None = None,
-    ) -> Any:
-        """Run a verb in a worker thread; cancelled with the request."""
-        channel = ClientChannel()
-        work = Work(
-            report=_Reporter(ctx, channel).report,
-            ask=_choose_ask(ctx, params, channel),
-            caller=replace(
-                _add_preferences(self.read_caller(ctx), ctx),
-                list_roots=cache(partial(_list_roots, ctx, channel)),
-            ),
-        )
-        try:
-            return await self.run_work(verb, work, what)
-        except anyio.get_cancelled_exc_class():
-            channel.close()
-            raise
-
-    async def run_work(
-        self, verb: Callable[[Work], Any], work: Work, what: Call | None = None
-    ) -> Any:
-        """The same for a prepared `Work`; `what` describes the call for the audit log."""
-        run = partial(self._run_in_turn, verb, work)
-        return await (self._record(run, work.caller, what) if self._record and what else run())
-
-    async def _run_in_turn(self, verb: Callable[[Work], Any], work: Work) -> Any:
-        try:
-            user = work.caller.user
-            if user not in self._turns:
-                self._turns[user] = anyio.CapacityLimiter(CALLS_PER_USER)
-            async with self._turns[user]:
-                return await anyio.to_thread.run_sync(
-                    self._run_tracked, verb, work, abandon_on_cancel=True
-                )
-        except anyio.get_cancelled_exc_class():
-            work.cancel()
-            raise
-
-    def read_caller(self, ctx: Context) -> Caller:
-        """The caller identified by the guard, or the only client of this process."""
-        if ctx.request is None:
-            return self._caller
-        caller: Caller = ctx.request.scope[SCOPE_CALLER]
-        return replace(caller, session=read_session_name(ctx.request))
+    def run(self, verb: Callable[[Work], Any], work: Work, what: Call | None = None) -> Any:
+        """Run a verb in this thread; `what` describes the call for the audit log."""
+        run = partial(self._run_tracked, verb, work)
+        return self._record(run, work.caller, what) if self._record and what else run()
 
     def has_become_idle(self) -> bool:
         """Whether nothing is running, but something has run since this was last true."""
@@ -215,63 +136,29 @@ class Calls:
                 self._changed.notify_all()
 
 
-def read_session_name(request: HTTPConnection) -> str:
-    """The session that a request names in its address or a header, or that its socket is."""
-    named = request.query_params.get(SESSION_NAME) or request.scope.get(SCOPE_SESSION)
-    return str(named or request.headers.get(SESSION_NAME, ""))[:MAX_SESSION_CHARS]
+def make_work(client: Client, params: Json) -> Work:
+    """The work of one call of a tool."""
+    caller = replace(_add_preferences(client), list_roots=cache(partial(_list_roots, client)))
+    report = _Reporter(client).report
+    return Work(report, _choose_ask(client, params), client.cancelled, caller)
 
 
-def _add_preferences(caller: Caller, ctx: Context) -> Caller:
+def _add_preferences(client: Client) -> Caller:
     """The caller with the preferences that the client declared in `initialize`, if any."""
-    from sonde.knowledge.retrieval import check_preferences
-
-    declared, params = ctx.session.client_capabilities, ctx.session.client_params
-    given = {**(params.meta or {})} if params and params.meta else {}
-    given |= (declared.experimental or {}) if declared else {}
+    given = {**client.meta, **(client.capabilities.get("experimental") or {})}
     config = given.get("config")
     if not isinstance(config, dict):
-        return caller
-    return replace(caller, config={**check_preferences(config), **caller.config})
+        return client.caller
+    from sonde.knowledge.retrieval import check_preferences
 
-
-class ClientChannel:
-    """Lets a verb's threads call the event loop, until the call is over."""
-
-    def __init__(self) -> None:
-        self._token = anyio.lowlevel.current_token()
-        self._scopes: set[anyio.CancelScope] = set()
-        self._is_closed = False
-
-    def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run a coroutine function on the loop and wait; raises `Cancelled` once closed."""
-        try:
-            return anyio.from_thread.run(self._run, function, *args, token=self._token)
-        except (*_CANCELLATIONS, anyio.RunFinishedError) as error:
-            raise Cancelled("the client went away") from error
-
-    def close(self) -> None:
-        """Cancel running calls and refuse later ones; called on the loop."""
-        self._is_closed = True
-        for scope in self._scopes:
-            scope.cancel()
-
-    async def _run(self, function: Callable[..., Any], *args: Any) -> Any:
-        if not self._is_closed:
-            with anyio.CancelScope() as scope:
-                self._scopes.add(scope)
-                try:
-                    return await function(*args)
-                finally:
-                    self._scopes.discard(scope)
-        raise Cancelled("the client went away")
+    return replace(client.caller, config={**check_preferences(config), **client.caller.config})
 
 
 class _Reporter:
     """Progress over all stages as one number that only grows, at a limited rate."""
 
-    def __init__(self, ctx: Context, channel: ClientChannel) -> None:
-        self._ctx = ctx
-        self._channel = channel
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._stage: str | None = None
         self._base = 0
         self._sent = -1
@@ -288,55 +175,50 @@ class _Reporter:
         self._sent = value
         self._next = time.monotonic() + PROGRESS_INTERVAL_S
         total = None if progress.total is None else self._base + progress.total
-        message = progress.message or progress.stage
-        self._channel.call(self._ctx.session.report_progress, value, total, message)
+        self._client.report(value, total, progress.message or progress.stage)
 
 
-def _choose_ask(
-    ctx: Context, params: types.CallToolRequestParams, channel: ClientChannel
-) -> Callable[[str], bool | None] | None:
+def _choose_ask(client: Client, params: Json) -> Callable[[str], bool | None] | None:
     """How to ask this client; None if it did not declare that it can show a form."""
-    capabilities = ctx.session.client_capabilities
-    offered = capabilities.elicitation if capabilities else None
-    if offered is None or (offered.form is None and offered.url is not None):
+    offered = client.capabilities.get("elicitation")
+    if offered is None or (offered.get("form") is None and offered.get("url") is not None):
         return None
-    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+    if client.is_modern:
         return _ask_by_answer(params)
 
     def ask(question: str) -> bool | None:
         try:
-            result = channel.call(ctx.session.elicit_form, question, _FORM, ctx.request_id)
-        except (MCPError, ValidationError):
+            result = client.request("elicitation/create", _make_form(question))
+        except ClientRefusedError:
             return None
-        return _is_consent(result)
+        return _is_consent(result) if "action" in result else None
 
     return ask
 
 
-def _list_roots(ctx: Context, channel: ClientChannel) -> tuple[Path, ...]:
+def _make_form(question: str) -> Json:
+    return {"mode": "form", "message": question, "requestedSchema": _FORM}
+
+
+def _list_roots(client: Client) -> tuple[Path, ...]:
     """The client's roots, of clients that declare them; the newest protocol has none."""
-    capabilities, version = ctx.session.client_capabilities, ctx.protocol_version
-    if not (capabilities and capabilities.roots) or version in MODERN_PROTOCOL_VERSIONS:
+    if client.is_modern or client.capabilities.get("roots") is None:
         return ()
-
-    async def ask() -> types.ListRootsResult:
-        with anyio.fail_after(ROOTS_TIMEOUT_S):
-            return await ctx.session.send_request(types.ListRootsRequest(), types.ListRootsResult)
-
     try:
-        addresses = [urlsplit(str(root.uri)) for root in channel.call(ask).roots]
-    except (MCPError, ValidationError, TimeoutError):
+        roots = client.request("roots/list", {}, ROOTS_TIMEOUT_S)["roots"]
+        addresses = [urlsplit(root["uri"]) for root in roots]
+    except (ClientRefusedError, TimeoutError, KeyError, TypeError, ValueError, AttributeError):
         return ()
     return tuple(Path(unquote(each.path)).resolve() for each in addresses if each.scheme == "file")
 
 
-def _ask_by_answer(params: types.CallToolRequestParams) -> Callable[[str], bool]:
+def _ask_by_answer(params: Json) -> Callable[[str], bool]:
     """Uses the client's answers in this call, and unwinds it for a new question."""
-    # The SDK's boundary has sealed and unsealed the state: nobody else can have written it.
-    state = json.loads(params.request_state or "{}")
+    # The transport has sealed and unsealed the state: nobody else can have written it.
+    state = json.loads(params.get("requestState") or "{}")
     answers: dict[str, bool] = state.get("answers", {})
-    given = (params.input_responses or {}).get(_KEY)
-    if "question" in state and isinstance(given, types.ElicitResult):
+    given = (params.get("inputResponses") or {}).get(_KEY)
+    if "question" in state and isinstance(given, dict) and "action" in given:
         answers[state["question"]] = _is_consent(given)
 
     def ask(question: str) -> bool:
@@ -347,52 +229,6 @@ def _ask_by_answer(params: types.CallToolRequestParams) -> Callable[[str], bool]
     return ask
 
 
-def _is_consent(result: types.ElicitResult) -> bool:
-    return result.action == "accept" and (result.content or {}).get(_KEY) is True
-
-
-def protocol_error(error: Exception, code: int | None = None) -> MCPError:
-    """The JSON-RPC error for what a verb raised; logs what is not the caller's mistake."""
-    if not isinstance(error, SondeError):
-        # Details of a defect stay in the log: they may quote what was being read.
-        _log.error("a tool failed unexpectedly", exc_info=error)
-        error, code = SondeError(f"unexpected {type(error).__name__}; see the log"), INTERNAL_ERROR
-    elif code is None and isinstance(error, InvalidRequest):
-        code = INVALID_PARAMS
-    elif code is None:
-        _log.error("%s", error.developer_message, exc_info=error)
-        code = INTERNAL_ERROR
-    return MCPError(code, f"{error.user_message} {error.next_action}", error.as_dict())
-
-
-def error_result(error: Exception) -> Json:
-    """The error result for a catalogued situation; raises a protocol error for anything else."""
-    if isinstance(error, CatalogError | TooManyRequests):
-        return shape_answer(error.as_dict()) | {"isError": True}
-    raise protocol_error(error) from error
-
-
-def shape_answer(answer: Json) -> Json:
-    """A tool result: the object, and the same object as minified JSON text.
-
-    Clients read one or the other, so it is written twice. Splicing the text into the message
-    instead would save 30 of 65 µs for an answer of 5 kB, and bypass the SDK's models.
-    """
-    text = dump_answer(answer)
-    if "\ufffd" in text:
-        answer = json.loads(text)
-    return {
-        "resultType": "complete",
-        "content": [{"type": "text", "text": text}],
-        "structuredContent": answer,
-    }
-
-
-def dump_answer(answer: Any) -> str:
-    """Minified JSON in valid Unicode; a file name may hold lone surrogates."""
-    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-    return text
+def _is_consent(result: Json) -> bool:
+    content = result.get("content")
+    return result["action"] == "accept" and isinstance(content, dict) and content.get(_KEY) is True

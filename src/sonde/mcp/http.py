@@ -19,6 +19,7 @@ from uuid import uuid4
 
 import anyio
 import anyio.to_thread
+import mcp_types as types
 from mcp.server import Server
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -30,7 +31,8 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sonde.mcp.calls import SCOPE_CALLER, SCOPE_SESSION
-from sonde.mcp.server import Outbox, read_message, write_message
+from sonde.mcp.server import Outbox
+from sonde.mcp.stdio.wire import read_message, write_message
 
 SUBPROTOCOL = "mcp"
 MAX_SESSIONS = 1_000
@@ -130,21 +132,20 @@ class McpOverSocket:
 
         async def send_message(item: SessionMessage) -> None:
             try:
-                await socket.send_text(write_message(item.message))
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await socket.send_text(text)
             except (WebSocketDisconnect, RuntimeError, OSError):
                 _log.debug("a message to a closed socket was dropped")
 
-        outbox = Outbox(send_message)
         async with anyio.create_task_group() as group:
-            group.start_soon(_receive_messages, socket, put, outbox, group.cancel_scope)
-            await self._server.run(take, outbox, options)
+            group.start_soon(_receive_messages, socket, put, group.cancel_scope)
+            await self._server.run(take, Outbox(send_message), options)
             group.cancel_scope.cancel()
 
 
 async def _receive_messages(
     socket: WebSocket,
     put: anyio.abc.ObjectSendStream[SessionMessage | Exception],
-    outbox: Outbox,
     scope: anyio.CancelScope,
 ) -> None:
     origin = ServerMessageMetadata(request_context=socket)
@@ -155,9 +156,10 @@ async def _receive_messages(
             break
         message = read_message(text.encode("utf-8", "surrogatepass"))
         if not isinstance(message, list):
-            await put.send(SessionMessage(message, metadata=origin))
+            parsed = types.jsonrpc_message_adapter.validate_python(message, by_name=False)
+            await put.send(SessionMessage(parsed, metadata=origin))
             continue
         for refusal in message:
-            await outbox.send(SessionMessage(refusal))
+            await socket.send_text(write_message(refusal))
     # The client is gone: cancel what is running.
     scope.cancel()

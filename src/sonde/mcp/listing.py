@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,7 +75,7 @@ class ToolLimits:
         names: Iterable[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
+        self._clock, self._lock = clock, threading.Lock()
         self._rates: dict[str, tuple[int, int]] = {}
         self._buckets: dict[str, Buckets] = {}
         known = {fold_tool_name(name) for name in names} | {_EVERY}
@@ -96,9 +97,10 @@ class ToolLimits:
         if rate is None:
             return
         count, seconds = rate
-        if key not in self._buckets:
-            self._buckets[key] = Buckets(count / seconds, count, self._clock)
-        wait = self._buckets[key].take(user)
+        with self._lock:
+            if key not in self._buckets:
+                self._buckets[key] = Buckets(count / seconds, count, self._clock)
+            wait = self._buckets[key].take(user)
         if wait:
             raise TooManyRequests(
                 f"{name} by {user}: more than {count} in {seconds} s",

@@ -15,7 +15,7 @@ from mcp_types import INVALID_PARAMS, ToolAnnotations
 from pydantic import Field
 
 from sonde.errors import CatalogError, EmptyQuery
-from sonde.mcp.calls import dump_answer, protocol_error
+from sonde.mcp.requests import dump_answer, protocol_error
 from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, ContextSearcher, SearchOptions
 from sonde.tools import TOOLS
@@ -112,4 +112,5 @@ def _refuse(error: Exception) -> NoReturn:
     """Raise a catalogued error as an error result, any other as a protocol error."""
     if isinstance(error, CatalogError):
         raise ToolError(dump_answer(error.as_dict())) from error
-    raise protocol_error(error) from error
+    wrong = protocol_error(error)
+    raise MCPError(wrong.code, wrong.message, wrong.data) from error

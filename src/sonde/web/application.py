@@ -28,10 +28,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sonde.errors import InvalidRequest, NoSuchAddress
 from sonde.indexing.sources import MirrorsState
-from sonde.mcp.calls import SCOPE_CALLER, Calls, Closable, LazyApp, Record
+from sonde.mcp.calls import SCOPE_CALLER, Calls, Record
 from sonde.mcp.http import McpOverHttp, McpOverSocket
+from sonde.mcp.lifetime import Closable, LazyApp, begin_soon
 from sonde.mcp.listing import Listing
-from sonde.mcp.server import begin_soon, build_server
+from sonde.mcp.server import AsyncCalls, build_server
 from sonde.runtime.processes import trim_heap
 from sonde.types import LOCAL
 from sonde.version import __version__
@@ -60,7 +61,7 @@ class Parts:
     """The parts that pages, downloads and streams are built from."""
 
     app: LazyApp
-    calls: Calls
+    calls: AsyncCalls
     metrics: Metrics
     access: Access
     ending: anyio.Event = field(default_factory=anyio.Event)
@@ -98,7 +99,7 @@ def build_application(
     `begin(app)` is called soon after the start, to begin background work; `extend` may add
     handlers to the MCP server; `record` runs every call and may write it down.
     """
-    parts = Parts(LazyApp(open_app), Calls(record), Metrics(), access)
+    parts = Parts(LazyApp(open_app), AsyncCalls(record), Metrics(), access)
     server = build_server(listing, parts.app, parts.calls, observe=parts.metrics.note_call)
     extend(server)
 

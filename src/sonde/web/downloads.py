@@ -22,7 +22,8 @@ from starlette.types import Receive, Scope, Send
 from sonde.app import App
 from sonde.disk.scope import find_node, place_node
 from sonde.errors import NodeMissing, TooManyRequests
-from sonde.mcp.calls import SCOPE_CALLER, dump_answer
+from sonde.mcp.calls import SCOPE_CALLER
+from sonde.mcp.requests import dump_answer
 from sonde.policy.read import ShownFile, open_shown
 from sonde.runtime.work import Work
 from sonde.tools.index import read_job

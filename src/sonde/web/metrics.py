@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +150,11 @@ class AuditLog:
         os.fchmod(descriptor, 0o600)
         return descriptor
 
-    async def record(self, run: Callable[[], Awaitable[Any]], caller: Caller, what: Call) -> Any:
+    def record(self, run: Callable[[], Any], caller: Caller, what: Call) -> Any:
         """Run a call, and log who made it and its outcome."""
         began, outcome = time.perf_counter(), "ok"
         try:
-            return await run()
+            return run()
         except BaseException as error:
             outcome = str(getattr(error, "code", type(error).__name__))
             raise

@@ -18,15 +18,11 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
 from sonde import errors
-from sonde.mcp.calls import (
-    SCOPE_CALLER,
-    SESSION_NAME,
-    Calls,
-    LazyApp,
-    dump_answer,
-    read_session_name,
-)
+from sonde.mcp.calls import SCOPE_CALLER, SESSION_NAME
+from sonde.mcp.lifetime import LazyApp
 from sonde.mcp.listing import ToolLimits
+from sonde.mcp.requests import dump_answer
+from sonde.mcp.server import AsyncCalls, read_session_name
 from sonde.runtime.work import Work
 from sonde.tools.route import Route
 from sonde.types import Content, Json
@@ -58,7 +54,7 @@ class RouteEndpoint:
     """One route as an ASGI application."""
 
     def __init__(
-        self, route: Route, app: LazyApp, calls: Calls, limits: ToolLimits | None = None
+        self, route: Route, app: LazyApp, calls: AsyncCalls, limits: ToolLimits | None = None
     ) -> None:
         self._route = route
         self._limits = limits or ToolLimits()

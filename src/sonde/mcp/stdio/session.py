@@ -1,0 +1,424 @@
+"""One client on a pipe or socket: its requests are read, answered and cancelled here.
+
+The handshake and the listings are answered by the thread that reads, from the first line on. What
+needs a verb goes to a few worker threads, as soon as the tools are imported. The protocol is
+spoken in both generations, in the SDK's words; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sonde.errors import Cancelled
+from sonde.mcp.calls import (
+    CALLS_PER_USER,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Calls,
+    ClientRefusedError,
+    ProtocolError,
+)
+from sonde.mcp.lifetime import LazyApp, begin_soon
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, Lists
+from sonde.mcp.stdio.wire import INVALID_REQUEST, Wire, is_id, read_message
+from sonde.types import Caller, Json
+from sonde.version import __version__
+
+if TYPE_CHECKING:
+    from sonde.mcp.lifetime import Closable
+    from sonde.mcp.listing import Listing
+    from sonde.mcp.requests import Requests
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN_VERSION = "2026-07-28"
+POLL_S = 1.0
+"""Interval of checks on the parent; it may die and leave stdin open, held by another child."""
+STOP_S = 1.2
+"""Time that running verbs have to stop; clients kill a server after about two seconds."""
+STATE_S = 600
+"""How long the state of a question is valid: a person has to answer it."""
+METHOD_NOT_FOUND, UNSUPPORTED_VERSION, CONNECTION_CLOSED = -32601, -32022, -32000
+
+_META = "io.modelcontextprotocol/"
+_VERSION_KEY, _CAPABILITIES_KEY = f"{_META}protocolVersion", f"{_META}clientCapabilities"
+_VERBS = {
+    "tools/call": "call_tool",
+    "resources/read": "read_resource",
+    "completion/complete": "complete",
+}
+"""Requests that need a verb, and the method of `Requests` that answers them."""
+_SERVER_INFO = {"name": "sonde", "title": "sonde", "version": __version__}
+_CAPABILITIES: Json = {
+    "completions": {},
+    "resources": {"listChanged": False, "subscribe": False},
+    "tools": {"listChanged": False},
+}
+_log = logging.getLogger("sonde.mcp")
+
+
+class Request:
+    """A request that is being answered, as the verb's `Client`."""
+
+    def __init__(self, session: Session, number: int | str, method: str, params: Json) -> None:
+        self.number, self.method, self.params = number, method, params
+        self.caller, self.cancelled = session.caller, threading.Event()
+        self.meta: Json = {}
+        self.capabilities: Json = {}
+        self.is_modern = False
+        self._session = session
+        token = (params.get("_meta") or {}).get("progressToken")
+        self._token = token if is_id(token) else None
+
+    def report(self, progress: float, total: float | None, message: str) -> None:
+        """Send a progress notification if the client gave a token for them."""
+        if self._token is not None:
+            facts = {"progressToken": self._token, "progress": progress}
+            facts |= {} if total is None else {"total": total}
+            self._session.notify(self, "notifications/progress", {**facts, "message": message})
+
+    def request(self, method: str, params: Json, timeout_s: float | None = None) -> Json:
+        """Ask the client something during the call."""
+        return self._session.ask(self, method, params, timeout_s)
+
+
+class Session:
+    """One client; it is answered from construction on."""
+
+    def __init__(
+        self, wire: Wire, make_listing: Callable[[], Listing], early: Lists | None = None
+    ) -> None:
+        self._wire, self._make_listing = wire, make_listing
+        self._made = None if early else make_listing()
+        self._lists = self._made.lists if self._made else early or {}
+        self.caller = Caller(session=secrets.token_hex(16))
+        self._is_modern: bool | None = None
+        """Whether the first request was one of 2026-07-28; later ones must be of its kind."""
+        self._greeting: Json | None = None
+        """The parameters of the handshake."""
+        self._requests: Requests | None = None
+        self._is_ready, self._has_left = threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._open: dict[str, Request] = {}
+        """Requests without an answer; as text, because some clients cancel 7 as "7"."""
+        self._asked: dict[str, tuple[Request, queue.SimpleQueue[Json | None]]] = {}
+        """Requests of ours; a verb waits for each answer, and None means it need not any longer."""
+        self._last_asked = 0
+        self._jobs: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._idle, self._workers = threading.Semaphore(0), 0
+        self._key = secrets.token_bytes(32)
+        threading.Thread(target=self._read, name="sonde-stdin", daemon=True).start()
+
+    def serve(
+        self,
+        open_app: Callable[[], Closable],
+        begin: Callable[[Closable], None] | None = None,
+        is_orphan: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Serve until the client closes its end. Returns whether all its calls have stopped."""
+        calls, app = Calls(), LazyApp(open_app)
+        if begin:
+            begin_soon(begin, app, self._has_left)
+        try:
+            from sonde.mcp.requests import Requests
+
+            self._requests = Requests(self._made or self._make_listing(), app, calls)
+            self._is_ready.set()
+            while not self._has_left.wait(POLL_S):
+                if is_orphan():
+                    _log.info("the parent process is gone")
+                    break
+        except KeyboardInterrupt:
+            _log.info("interrupted")
+        finally:
+            self._end()
+        stopped = calls.stop(STOP_S)
+        if stopped:
+            app.close()
+        self._wire.close()
+        return stopped
+
+    def notify(self, request: Request, method: str, params: Json) -> None:
+        """Send a notification that belongs to a request, unless it is over."""
+        with self._lock:
+            if self._open.get(str(request.number)) is request:
+                self._wire.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def ask(self, request: Request, method: str, params: Json, timeout_s: float | None) -> Json:
+        """Send a request to the client and wait for its answer."""
+        answers: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+        with self._lock:
+            if self._open.get(str(request.number)) is not request:
+                raise Cancelled("the client went away")
+            self._last_asked += 1
+            number = self._last_asked
+            self._asked[str(number)] = request, answers
+            message = {"jsonrpc": "2.0", "id": number, "method": method}
+            self._wire.send(message | ({"params": params} if params else {}))
+        try:
+            answer = answers.get(timeout=timeout_s)
+            if answer is None:
+                raise Cancelled("the client went away")
+        except (Cancelled, queue.Empty) as error:
+            notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+            given_up = {"requestId": number, "reason": "caller cancelled"}
+            self._wire.send({**notice, "params": given_up})
+            if isinstance(error, queue.Empty):
+                raise TimeoutError(f"no answer to {method}") from error
+            raise
+        finally:
+            with self._lock:
+                self._asked.pop(str(number), None)
+        if "result" not in answer:
+            raise ClientRefusedError(str(answer["error"]))
+        return dict(answer["result"])
+
+    def _read(self) -> None:
+        """Take messages until the client closes its end; runs in its own thread."""
+        for line in self._wire.read_lines():
+            message = read_message(line)
+            if isinstance(message, list):
+                _log.warning("refused a line that is not JSON-RPC (%d bytes)", len(line))
+                for refusal in message:
+                    self._wire.send(refusal)
+            elif "method" not in message:
+                with self._lock:
+                    _, answers = self._asked.get(str(message["id"]), (None, None))
+                if answers:
+                    answers.put(message)
+            elif "id" in message:
+                self._take_request(message)
+            elif message["method"] == "notifications/cancelled":
+                self._cancel((message.get("params") or {}).get("requestId"))
+        self._has_left.set()
+
+    def _take_request(self, message: Json) -> None:
+        number, method, params = message["id"], message["method"], message.get("params") or {}
+        try:
+            if not isinstance(params.get("_meta"), dict | None):
+                raise _malformed()
+            request = Request(self, number, method, params)
+            self._identify(request)
+            if method not in _VERBS:
+                result = _complete(request, self._answer(request))
+                self._wire.send({"jsonrpc": "2.0", "id": number, "result": result})
+                return
+            if not _is_well_formed(method, params):
+                raise _malformed()
+            self._unseal(request)
+        except ProtocolError as error:
+            self._wire.send({"jsonrpc": "2.0", "id": number, "error": _describe_error(error)})
+            return
+        with self._lock:
+            self._open[str(number)] = request
+        self._jobs.put(request)
+        if not self._idle.acquire(blocking=False) and self._workers < CALLS_PER_USER:
+            self._workers += 1
+            threading.Thread(target=self._work, name="sonde-call", daemon=True).start()
+
+    def _identify(self, request: Request) -> None:
+        """Who sends a request: the client of the handshake, or the one named in the request."""
+        meta = request.params.get("_meta") or {}
+        is_enveloped = _VERSION_KEY in meta and request.method != "initialize"
+        if self._is_modern is None:
+            self._is_modern = is_enveloped
+        request.is_modern = self._is_modern
+        if self._is_modern:
+            _check_envelope(request)
+            declared = meta[_CAPABILITIES_KEY]
+            request.capabilities = declared if _are_capabilities(declared) else {}
+        elif is_enveloped:
+            raise ProtocolError(
+                INVALID_REQUEST,
+                "this connection serves the handshake protocol era; "
+                "requests carrying the 2026-07-28 envelope are not accepted on it",
+            )
+        elif self._greeting:
+            request.capabilities = self._greeting["capabilities"]
+            request.meta = self._greeting.get("_meta") or {}
+        own = ("server/discover",) if self._is_modern else ("initialize", "ping")
+        if request.method not in (*own, *_VERBS, *self._lists):
+            raise ProtocolError(METHOD_NOT_FOUND, "Method not found", request.method)
+        if not (self._is_modern or self._greeting or request.method in own):
+            raise _malformed()
+
+    def _answer(self, request: Request) -> Json:
+        """The result of a request that needs no verb."""
+        method, params = request.method, request.params
+        if method == "ping":
+            return {}
+        if method == "initialize":
+            if not _is_greeting(params):
+                raise _malformed()
+            self._greeting = params
+            version = params["protocolVersion"]
+            return {
+                "capabilities": _CAPABILITIES,
+                "instructions": INSTRUCTIONS,
+                "protocolVersion": version if version in HANDSHAKE_VERSIONS else "2025-11-25",
+                "serverInfo": _SERVER_INFO,
+            }
+        if not isinstance(params.get("cursor"), str | None):
+            raise _malformed()
+        found = self._lists.get(method) or {
+            "supportedVersions": [MODERN_VERSION],
+            "capabilities": _CAPABILITIES,
+            "instructions": INSTRUCTIONS,
+        }
+        return {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": "public", **found}
+
+    def _work(self) -> None:
+        """Answer requests that need a verb, in a worker thread."""
+        self._is_ready.wait()
+        while (request := self._jobs.get()) is not None and self._requests:
+            reply = self._run(request, getattr(self._requests, _VERBS[request.method]))
+            with self._lock:
+                if self._open.get(str(request.number)) is request:
+                    del self._open[str(request.number)]
+                    self._wire.send({"jsonrpc": "2.0", "id": request.number, **reply})
+            self._idle.release()
+
+    def _run(self, request: Request, answer: Callable[[Request, Json], Json]) -> Json:
+        try:
+            result = answer(request, request.params)
+        except ProtocolError as error:
+            return {"error": _describe_error(error)}
+        except Exception:  # noqa: BLE001 - a defect costs one request
+            _log.exception("%s failed", request.method)
+            return {"error": {"code": INTERNAL_ERROR, "message": "Internal server error"}}
+        if "requestState" in result:
+            result["requestState"] = self._seal(request, result["requestState"])
+        if request.method == "resources/read":
+            result = {"ttlMs": 0, "cacheScope": "private", **result}
+        return {"result": _complete(request, result)}
+
+    def _cancel(self, number: object) -> None:
+        """Stop working on a request; it is not answered."""
+        with self._lock:
+            request = self._open.pop(str(number), None) if is_id(number) else None
+            waiting = [answers for each, answers in self._asked.values() if each is request]
+        if request:
+            request.cancelled.set()
+            for answers in waiting:
+                answers.put(None)
+
+    def _end(self) -> None:
+        """Answer what is open, and let all threads end."""
+        self._has_left.set()
+        with self._lock:
+            left = [*self._open.values()]
+        for request in left:
+            self._cancel(request.number)
+            error = {"code": CONNECTION_CLOSED, "message": "Connection closed"}
+            self._wire.send({"jsonrpc": "2.0", "id": request.number, "error": error})
+        for _ in range(CALLS_PER_USER):
+            self._jobs.put(None)
+        self._is_ready.set()
+
+    # The state of a question passes through the client: it is valid for that call only.
+
+    def _seal(self, request: Request, state: str) -> str:
+        from sonde.paging.cursor import seal
+
+        return seal([state, time.time() + STATE_S], _describe_call(request), self._key)
+
+    def _unseal(self, request: Request) -> None:
+        from sonde.paging.cursor import BrokenSealError, unseal
+
+        sealed = request.params.get("requestState")
+        if sealed is None:
+            return
+        try:
+            state, until = unseal(sealed, _describe_call(request), self._key)
+        except (BrokenSealError, AttributeError, TypeError):
+            until = 0.0
+        if time.time() > until:
+            data = {"reason": "invalid_request_state"}
+            raise ProtocolError(INVALID_PARAMS, "Invalid or expired requestState", data)
+        request.params = request.params | {"requestState": state}
+
+
+def _describe_call(request: Request) -> str:
+    params = request.params
+    what = [request.method, params.get("name"), params.get("arguments") or {}, params.get("uri")]
+    return json.dumps(what, sort_keys=True)
+
+
+def _complete(request: Request, result: Json) -> Json:
+    """The result as the client's generation of the protocol has it."""
+    if request.is_modern:
+        return {**result, "_meta": {f"{_META}serverInfo": _SERVER_INFO}}
+    later = ("resultType", "ttlMs", "cacheScope")
+    return {key: value for key, value in result.items() if key not in later}
+
+
+def _check_envelope(request: Request) -> None:
+    """Refuse a request that does not say what 2026-07-28 requires of each."""
+    if request.method == "initialize":
+        asked = request.params.get("protocolVersion")
+        raise ProtocolError(
+            UNSUPPORTED_VERSION,
+            "connection is serving the 2026-07-28 protocol; the initialize handshake is not "
+            "accepted",
+            {"supported": [MODERN_VERSION]} | ({"requested": asked} if asked else {}),
+        )
+    meta, keys = request.params.get("_meta"), (_VERSION_KEY, _CAPABILITIES_KEY)
+    if meta is None:
+        text = "params._meta must be an object carrying the required {!r} and {!r} envelope keys"
+        raise ProtocolError(INVALID_PARAMS, text.format(*keys))
+    if missing := ", ".join(key for key in keys if key not in meta):
+        text = f"params._meta is missing the required envelope key(s): {missing}"
+        raise ProtocolError(INVALID_PARAMS, text)
+    version = meta[_VERSION_KEY]
+    if not isinstance(version, str):
+        raise _malformed()
+    if version != MODERN_VERSION:
+        data = {"supported": [MODERN_VERSION], "requested": version}
+        raise ProtocolError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+
+
+def _describe_error(error: ProtocolError) -> Json:
+    facts: Json = {"code": error.code, "message": error.message}
+    return facts if error.data is None else {**facts, "data": error.data}
+
+
+def _malformed() -> ProtocolError:
+    return ProtocolError(INVALID_PARAMS, "Invalid request parameters", "")
+
+
+def _is_greeting(params: Json) -> bool:
+    match params:
+        case {"protocolVersion": str(), "clientInfo": {"name": str(), "version": str()}}:
+            return _are_capabilities(params.get("capabilities"))
+    return False
+
+
+def _are_capabilities(value: Any) -> bool:
+    """Whether these are capabilities of a client: objects by name."""
+    return isinstance(value, dict) and all(isinstance(one, dict | None) for one in value.values())
+
+
+def _is_well_formed(method: str, params: Json) -> bool:
+    """Whether a request for a verb has the parameters of its method."""
+    if not isinstance(params.get("inputResponses"), dict | None):
+        return False
+    match method, params:
+        case "tools/call", {"name": str()}:
+            return isinstance(params.get("arguments"), dict | None)
+        case "resources/read", {"uri": str()}:
+            return True
+        case "completion/complete", {
+            "ref": {"type": "ref/resource", "uri": str()} | {"type": "ref/prompt", "name": str()},
+            "argument": {"name": str(), "value": str()},
+        }:
+            context = params.get("context")
+            return context is None or (
+                isinstance(context, dict) and isinstance(context.get("arguments"), dict | None)
+            )
+    return False

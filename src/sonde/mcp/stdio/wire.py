@@ -1,0 +1,153 @@
+"""JSON-RPC messages as lines: reading and writing them, and the pipe that carries them."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from sonde.types import Json
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+MAX_DEPTH = 200
+"""Brackets inside brackets; no verb takes more, and parsers of either side have a limit."""
+DRAIN_S = 0.5
+"""How long closing waits for a slow client to read the rest."""
+_TOKEN = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*)?|[][{}]', re.DOTALL)
+"""A bracket, or a string, which is a key if followed by a colon."""
+_OF_RESPONSES = (b'"result"', b'"error"')
+_ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?![\d.eE])')
+
+
+def read_message(line: bytes) -> Json | list[Json]:
+    """The message; if it is invalid, an error for each request in it, so that none waits."""
+    is_batch = line.lstrip()[:1] == b"["
+    try:
+        message = _parse(line)
+    except (ValueError, RecursionError):
+        code, text = PARSE_ERROR, "This is not JSON."
+    else:
+        if _is_message(message):
+            return dict(message)
+        code, text = INVALID_REQUEST, "This is not a JSON-RPC message."
+        if is_batch:
+            text = "Batches are not supported: send each message on its own."
+    refusal = {"code": code, "message": text}
+    ids: list[int | str | None] = [*_find_ids(line, 2 if is_batch else 1)]
+    return [{"jsonrpc": "2.0", "id": one, "error": refusal} for one in ids or [None]]
+
+
+def write_message(message: Json) -> str:
+    """The message as a client gets it."""
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+
+
+def _parse(line: bytes) -> Any:
+    """The JSON value; raises `ValueError` if it is too deep or holds half a character."""
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH:
+        depth = 0
+        for token in _TOKEN.finditer(line):
+            depth += (token[0] in (b"{", b"[")) - (token[0] in (b"}", b"]"))
+            if depth > MAX_DEPTH:
+                raise ValueError("too deep")
+    message = json.loads(line.decode())
+    if b"\\ud" in line.lower():
+        write_message(message).encode()
+    return message
+
+
+def _is_message(message: Any) -> bool:
+    """Whether it is a request, a notification or a response."""
+    match message:
+        case {"jsonrpc": "2.0", "method": str()}:
+            return isinstance(message.get("params"), dict | None) and (
+                "id" not in message or is_id(message["id"])
+            )
+        case {"jsonrpc": "2.0", "id": number, "result": dict()}:
+            return is_id(number)
+        case {"jsonrpc": "2.0", "error": {"code": int(), "message": str()}}:
+            return "id" in message and (message["id"] is None or is_id(message["id"]))
+    return False
+
+
+def is_id(value: object) -> bool:
+    """Whether a request can have this id."""
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def _find_ids(line: bytes, level: int) -> Iterator[int | str]:
+    """The ids of requests at this depth, read without parsing the rest."""
+    depth, keys, found = 0, set[bytes](), list[int | str]()
+    for token in _TOKEN.finditer(line):
+        mark = token[0]
+        if token[2] and depth == level:
+            keys.add(token[1])
+            if token[1] == b'"id"' and (value := _ID.match(line, token.end())):
+                with suppress(ValueError):  # half a character cannot be sent back either
+                    number = json.loads(value[0])
+                    found = [number] if str(number).encode() else []
+        depth += (mark in (b"{", b"[")) - (mark in (b"}", b"]"))
+        if depth < level and mark in (b"}", b"]"):
+            yield from found if keys.isdisjoint(_OF_RESPONSES) else ()
+            keys, found = set(), []
+    yield from found if keys.isdisjoint(_OF_RESPONSES) else ()
+
+
+class Wire:
+    """The pipe: one message a line in either direction; sending never blocks."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self._source = source
+        self._sink = sink
+        self._outbox: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._drain, name="sonde-stdout", daemon=True)
+        self._writer.start()
+
+    def read_lines(self) -> Iterator[bytes]:
+        """Lines from the client until it closes its end; blocks."""
+        try:
+            for line in self._source:
+                if line.strip():
+                    yield line
+        except (OSError, ValueError):  # the pipe broke, or we have closed it
+            return
+
+    def send(self, message: Json) -> None:
+        """Queue one message for the client."""
+        self._outbox.put(message)
+
+    def close(self) -> None:
+        """Write what is queued, for at most `DRAIN_S`."""
+        self._outbox.put(None)
+        self._writer.join(DRAIN_S)
+
+    def _drain(self) -> None:
+        try:
+            while (message := self._outbox.get()) is not None:
+                self._sink.write(write_message(message).encode("utf-8", "replace") + b"\n")
+                self._sink.flush()
+        except OSError:
+            # The client is gone; stdin closes next and ends the server.
+            return
+
+
+def claim_wire() -> Wire:
+    """Take over stdin and stdout; afterwards a print goes to stderr and a read returns nothing.
+
+    The descriptors themselves are moved for good, so this also covers C libraries, child
+    processes, and buffers that are flushed at exit.
+    """
+    source, sink = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout.flush()
+    return Wire(os.fdopen(source, "rb"), os.fdopen(sink, "wb"))
