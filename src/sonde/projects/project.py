@@ -218,9 +218,8 @@ class Project:
                     self._stores = self._open_all(self.settings.store_name, opened)
                     opened.pop_all()
                 # a file replaced while it was opened must not pass for the one that is open
-                self._identity = {
-                    path: before[path] or now for path, now in identify_files(before).items()
-                }
+                after = identify_files(before)
+                self._identity = {path: before[path] or after[path] for path in after}
             return dict(self._stores)
 
     def list_open(self) -> list[ChunkStore]:
@@ -254,7 +253,6 @@ class Project:
                 return
         stems = tuple(f"{_STEMS[kind]}." for kind in broken or _STEMS)
         with self._guard, translate_errors(self.folder):
-            self._stores = {}  # opened again since; not closed: a reader may still finish
             # logs before their databases: a log that is left alone would be replayed into a new one
             for path in sorted(self.folder.iterdir(), reverse=True):
                 if not path.name.startswith(stems) or path.name.endswith(_BACKUP):
@@ -329,9 +327,7 @@ class Projects:
     def reload(self, root: Path) -> None:
         """Read the settings of one that is in use again."""
         fresh = self._open_project(root)
-        with self._guard:
-            project = self._open.get(root)
-        if project:
+        if project := self._open.get(root):
             project.adopt(fresh.settings)
 
     def stop_following(self) -> None:
