@@ -47,8 +47,7 @@ class Candidate:
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Set the parts of the score."""
-        counted = ((name, value) for name, value in self.features.items() if value)
-        self.add_up({name: weights[name] * value for name, value in counted if name in weights})
+        self.add_up({n: weights[n] * v for n, v in self.features.items() if v and n in weights})
 
     def add_up(self, parts: dict[str, float]) -> None:
         """Set the parts of the score, and the score."""

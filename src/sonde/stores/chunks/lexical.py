@@ -99,15 +99,12 @@ class LexicalIndex:
                 self._counts, self._counted_at = {}, state[0]
             known = self._counts
         counts = dict.fromkeys(terms, 0)
-        unknown = []
-        for term in counts:
-            counts[term], then = known.get(term, (0, None))
-            if then is None or not (roughly or then == state):
-                unknown.append(term)
+        kept = {t: known[t][0] for t in counts if t in known and (roughly or known[t][1] == state)}
+        unknown = [term for term in counts if term not in kept]
         # a word that no chunk holds is not kept: it may come with the next edit
         for term, count in connection.execute(_COUNTED, (json.dumps(unknown),)) if unknown else ():
-            counts[term], known[term] = count, (count, state)
-        return counts
+            kept[term], known[term] = count, (count, state)
+        return counts | kept
 
 
 def order_ties(
