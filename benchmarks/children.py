@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import tempfile
@@ -58,6 +59,12 @@ def run_child(
         text = out.read().decode(errors="replace")
     cpu = used.ru_utime + used.ru_stime + (read_cpu(behind) - before if behind else 0.0)
     return Cost(wall, cpu, max(sizes[0], used.ru_maxrss / 1024), text)
+
+
+def find_background(sonde: str, env: Mapping[str, str], cwd: Path) -> int:
+    """The background process that serves these commands; 0 if there is none."""
+    said = run_child([sonde, "daemon", "--json"], env, cwd, allowed=(0, 1))
+    return next((int(one["pid"]) for one in json.loads(said.output)["processes"]), 0)
 
 
 def _watch_memory(pid: int, ended: threading.Event, sizes: list[float]) -> None:

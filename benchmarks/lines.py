@@ -3,8 +3,9 @@
     python benchmarks/lines.py FOLDER [--home FOLDER] [--rounds 7] [--write] [PATTERN ...]
 
 The folder is indexed first (kept under --home). Each pattern is asked of the server over MCP, of
-`sonde grep` and of `rg` in turn. Times are medians. `rg` runs with `--hidden --max-filesize 1M
---no-heading -n`, which comes closest to the files that sonde admits; both counts are shown.
+`sonde grep` (through the background process, whose CPU counts) and of `rg` in turn. Medians. `rg`
+runs with `--hidden --max-filesize 1M --no-heading -n`, which comes closest to the files that
+sonde admits; both counts are shown.
 `--write` puts the tables into lines.md, which docs/benchmarks.md includes.
 """
 
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from children import Cost, read_cpu, read_cpu_ns, run_child, settle
+from children import Cost, find_background, read_cpu, read_cpu_ns, run_child, settle
 from client import Client
 from contestants import program_version
 
@@ -76,7 +77,7 @@ def main() -> None:
     run_child([sonde, "index", str(folder), "--yes"], env, folder)
     patterns = {p: p for p in args.patterns} or PATTERNS
     command = [sonde, "mcp", "--project", str(folder)]
-    with Client(command, env, folder) as server:
+    with Client(command, env | {"SONDE_DAEMON": "off"}, folder) as server:
         server.initialize()
         server.call("regex_search", {"pattern": "warm up the server"})
         settle(server.pid, 240)  # a server checks its index when it starts
@@ -121,14 +122,16 @@ def _compare_lines(
             used.append(read_cpu_ns(server.pid) - began)
             ours.append(wall)
         found = answer["results"]
-        count = f"{found['total_count']:,}{'+' if found['total_count'] >= 10_000 else ''}"
+        total = found["total_count"]
+        count = "10,000+" if total is None else f"{total:,}"  # null: more than are counted
         told = Asked(statistics.median(ours), statistics.median(used) / 1e6, count)
         rg = Asked(
             1000 * statistics.median(cost.wall_s for cost in theirs),
             1000 * statistics.median(cost.cpu_s for cost in theirs),
             f"{theirs[0].output.count(chr(10)):,}",
         )
-        line = run_child([*grep, pattern], env, folder, allowed=(0, 1))
+        behind = find_background(grep[0], env, folder)
+        line = run_child([*grep, pattern], env, folder, allowed=(0, 1), behind=behind)
         shown = pattern.replace("|", "\\|")
         cells = (
             f"{name}: `{shown}`",

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from children import Cost, folder_mb, forget_pages, read_cpu, read_memory, run_child, settle
+from children import (
+    Cost,
+    find_background,
+    folder_mb,
+    forget_pages,
+    read_cpu,
+    read_memory,
+    run_child,
+    settle,
+)
 from client import Client
 from contestants import Contestant, count_files
 from corpora import Corpus
@@ -137,8 +146,7 @@ def _run_command(who: Contestant, command: Sequence[str], home: Path, corpus: Co
     """A command from its start; what sonde's background process does for it counts too."""
     env, behind = who.environment(home), 0
     if command[0] == who.program("sonde"):
-        said = run_child([command[0], "daemon", "--json"], env, corpus.folder, allowed=(0, 1))
-        behind = next((int(one["pid"]) for one in json.loads(said.output)["processes"]), 0)
+        behind = find_background(command[0], env, corpus.folder)
     return run_child(command, env, corpus.folder, allowed=(0, 1), behind=behind)
 
 

@@ -64,6 +64,7 @@ class TestFiles:
     def test_replacing_leaves_nothing_of_the_predecessor(self, store, make_file):
         store.replace([make_file("a.py", "old words\n", symbols=["old"], imports=["older"])])
         old = [chunk.id for chunk in store.chunks_of("a.py")]
+        assert store.term_counts(["old"]) == {"old": 1}
         store.replace([make_file("a.py", "new words\n")])
         assert store.chunks(old) == []
         assert store.lexical(["old"], 10) == []

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,12 @@ from tests.trees import write_files
 from sonde.app import App
 from sonde.errors import IndexCorrupt, SondeError
 from sonde.projects.maintenance import check_project
+from sonde.projects.project import Project
 from sonde.runtime.work import Work
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import create_index, get_index_status
+from sonde.types import Kind
 
 Damage = Callable[[Path], None]
 
@@ -191,6 +196,22 @@ def test_a_database_deleted_under_a_server_fills_up_again_in_silence(
     for path in app.workspace.projects.get(root).folder.glob("index.db*"):
         path.unlink()
     assert answer_in_the_end(app, root) == set()
+
+
+def test_a_database_replaced_while_it_is_opened_is_opened_again(
+    start: Callable[[str], App], root: Path
+) -> None:
+    plain = start("sqlite").workspace.projects.get(root)
+
+    def open_store(folder: Path, _name: str, kind: Kind) -> SqliteChunkStore:
+        if kind == "docs" and not (folder / "index.db.bak").exists():
+            (folder / "index.db").rename(folder / "index.db.bak")  # as another process would
+        return SqliteChunkStore(folder, kind)
+
+    project = Project(root, plain.folder, plain.settings, open_store, plain.open_views)
+    project.stores()
+    with ThreadPoolExecutor() as thread, closing(project):  # a thread has its own connection
+        assert not thread.submit(project.stores()["code"].files).result()
 
 
 @needs_lance

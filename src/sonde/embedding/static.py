@@ -138,10 +138,11 @@ class StaticEmbedder:
         for at, text in enumerate(texts):
             ids = np.array(pieces.find_rows(text), np.intp)
             if len(ids):
-                # each by itself: a text's vector must not depend on what is embedded with it
+                # each by itself, and without BLAS, whose sums differ by its settings: a text's
+                # vector must not depend on the process or on what is embedded with it
                 for (rows, scales, share), row in zip(tables, vectors[at], strict=True):
-                    np.dot(scales.take(ids), rows.take(ids, 0).astype(np.float32), out=row)
-                    row /= (np.sqrt(np.dot(row, row)) or 1) / share
+                    np.einsum("i,ij->j", scales[ids], rows[ids].astype(np.float32), out=row)
+                    row /= (np.sqrt(np.einsum("i,i", row, row)) or 1) / share
         return vectors.reshape(len(texts), self.dimensions)
 
     def close(self) -> None:

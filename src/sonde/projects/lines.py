@@ -23,7 +23,7 @@ from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_t
 from sonde.searching.query_language import QueryCondition
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.languages import find_language, language_of
-from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
+from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span, Symbol
 
 _LEAD_LINES = 2  # shown above the line that answers, while there are others to show below
 _LEAD = 4  # a line that is too long is cut so that a quarter of what is shown is before the match
@@ -319,13 +319,13 @@ def present_hit(
     # an overview has lines of its own: they say nothing about where in the file it is
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=cut.text)
-    hit = replace(hit, text=cut.text, span=cut.span, parts=cut.parts)
-    return hit if whole else replace(hit, symbol=_name_lines(hit))
+    symbol = hit.symbol if whole else _name_lines(hit.symbols, cut.span)
+    return replace(hit, text=cut.text, span=cut.span, parts=cut.parts, symbol=symbol)
 
 
-def _name_lines(hit: Hit) -> str:
+def _name_lines(symbols: Sequence[Symbol], shown: Span) -> str:
     """The definition that lines lie in, else the first that begins in them; empty if none does."""
-    around = [one for one in hit.symbols if one.start_line <= hit.start_line <= one.end_line]
-    inside = [one for one in hit.symbols if hit.start_line <= one.line <= hit.end_line]
+    around = [one for one in symbols if one.start_line <= shown.start_line <= one.end_line]
+    inside = [one for one in symbols if shown.start_line <= one.line <= shown.end_line]
     innermost = sorted(around, key=lambda one: one.end_line - one.start_line)[:1]
     return next((one.name for one in [*innermost, *inside]), "")

@@ -213,10 +213,13 @@ class Project:
                 self._stores = {}  # not closed: a reader may still finish
                 self._fresh_until = float("-inf")
             if not self._stores:
+                before = identify_files(self.folder / name for name in _DATABASES)
                 with ExitStack() as opened:  # if one cannot be opened, the other is closed
                     self._stores = self._open_all(self.settings.store_name, opened)
                     opened.pop_all()
-                self._identity = identify_files(self.folder / name for name in _DATABASES)
+                # a file replaced while it was opened must not pass for the one that is open
+                after = identify_files(before)
+                self._identity = {path: before[path] or after[path] for path in after}
             return dict(self._stores)
 
     def list_open(self) -> list[ChunkStore]:
@@ -249,7 +252,7 @@ class Project:
             if self._proved_whole_at - before > _SECOND_SUSPICION_S:
                 return
         stems = tuple(f"{_STEMS[kind]}." for kind in broken or _STEMS)
-        with translate_errors(self.folder):
+        with self._guard, translate_errors(self.folder):
             # logs before their databases: a log that is left alone would be replayed into a new one
             for path in sorted(self.folder.iterdir(), reverse=True):
                 if not path.name.startswith(stems) or path.name.endswith(_BACKUP):
@@ -324,9 +327,7 @@ class Projects:
     def reload(self, root: Path) -> None:
         """Read the settings of one that is in use again."""
         fresh = self._open_project(root)
-        with self._guard:
-            project = self._open.get(root)
-        if project:
+        if project := self._open.get(root):
             project.adopt(fresh.settings)
 
     def stop_following(self) -> None:

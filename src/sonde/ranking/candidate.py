@@ -42,15 +42,16 @@ class Candidate:
     """Whether the features include those of its definitions."""
     parts: dict[str, float] = field(default_factory=dict)
     """What each feature adds to the score: its value times its weight."""
+    score: float = 0.0
+    """The sum of the parts, about -10 to 10."""
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Set the parts of the score."""
-        self.parts = {name: weights.get(name, 0.0) * value for name, value in self.features.items()}
+        self.add_up({n: weights[n] * v for n, v in self.features.items() if v and n in weights})
 
-    @property
-    def score(self) -> float:
-        """The sum of the parts, about -10 to 10."""
-        return sum(self.parts.values())
+    def add_up(self, parts: dict[str, float]) -> None:
+        """Set the parts of the score, and the score."""
+        self.parts, self.score = parts, sum(parts.values())
 
     @property
     def why(self) -> tuple[tuple[str, float], ...]:

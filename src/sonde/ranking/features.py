@@ -23,7 +23,7 @@ from sonde.ranking.question import (
     split_path,
 )
 from sonde.text.languages import language_of
-from sonde.text.words import find_words, fold_name, split_identifier, unique
+from sonde.text.words import find_lines, find_words, fold_name, split_identifier, unique
 from sonde.types import FileState
 
 FEATURES: Mapping[str, str] = {
@@ -280,14 +280,7 @@ def _find_hopeful(names: Sequence[str], matches: Matches) -> list[int]:
     if text.count("\n") >= len(names):  # one has several lines
         return list(range(len(names)))
     found = set() if text.isascii() else {at for at, name in enumerate(names) if not name.isascii()}
-    for start in matches.starts:
-        at, line, end = text.find(start), 0, 0
-        while at >= 0:
-            line += text.count("\n", end, at)
-            found.add(line)
-            end = text.find("\n", at)
-            at = text.find(start, end) if end >= 0 else -1
-    return sorted(found)
+    return sorted(found | find_lines(text, matches.starts))
 
 
 def _measure_place(question: Question, file: Candidate, place: _Place) -> dict[str, float]:

@@ -8,7 +8,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from operator import attrgetter
 
 from sonde.ranking.candidate import Candidate, sort_parts
 from sonde.ranking.features import list_name_words
@@ -59,7 +58,6 @@ _COMMENT = re.compile(
     r"|^[ \t]*(?://|#(?!\w)|--|;|%|\*).*$)",
     re.MULTILINE,
 )
-_START_LINE = attrgetter("start_line")
 _LINK = re.compile(r"\W+")
 _WHOLE_CHARS = 2_500  # a type is shown with its members up to this size
 _LONGEST_CHARS = 20_000  # of a passage that are read: bounds the work
@@ -131,7 +129,7 @@ class Passage:
 
     def is_beside(self, other: Passage) -> bool:
         """Whether both are overloads that stand together, and are short enough to show at once."""
-        first, second = sorted((self, other), key=_START_LINE)
+        first, second = self._order(other)
         if second.first_place - first.last_place != 1 or not (first.chunks and second.chunks):
             return False
         touch = second.chunks[0] <= first.chunks[-1] + 1
@@ -139,10 +137,13 @@ class Passage:
 
     def join(self, other: Passage) -> None:
         """Take in an overload beside it; the text has to be read again."""
-        first, second = sorted((self, other), key=_START_LINE)
+        first, second = self._order(other)
         self.chunks = tuple(dict.fromkeys([*first.chunks, *second.chunks]))
         self.start_line, self.end_line = first.start_line, second.end_line
         self.first_place, self.last_place = first.first_place, second.last_place
+
+    def _order(self, other: Passage) -> tuple[Passage, Passage]:
+        return (self, other) if self.start_line <= other.start_line else (other, self)
 
     def _shown_end(self) -> int:
         return self.start_line + self.text.count("\n")

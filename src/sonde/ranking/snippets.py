@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from sonde.ranking.question import Question
-from sonde.text.words import index_terms
+from sonde.text.words import find_lines, index_terms
 from sonde.types import Span
 
 _ELLIPSIS_LINE = 400  # one line longer than this (minified code) is cut inside
@@ -113,16 +111,7 @@ def _find_hopeful(wanted: Collection[str], lines: Sequence[str]) -> Sequence[int
     text = "\n".join(lines)
     if not text.isascii():
         return range(len(lines))
-    folded = text.lower().replace("_", "")
-    starts = [0, *accumulate(len(line) + 1 for line in folded.split("\n"))]
-    hopeful: set[int] = set()
-    for term in wanted:
-        at = folded.find(term)
-        while at >= 0:
-            place = bisect_right(starts, at) - 1
-            hopeful.add(place)
-            at = folded.find(term, starts[place + 1])
-    return sorted(hopeful)
+    return sorted(find_lines(text.lower().replace("_", ""), wanted))
 
 
 def _best_window(sizes: Sequence[int], weights: Sequence[float], limit: int) -> tuple[int, int]:

@@ -153,20 +153,26 @@ def _find_names(stores: Sequence[ChunkStore], asked: str) -> list[str]:
     names = _list_names((store, store.paths_beginning(asked, _MOST_NAMES)) for store in stores)
     near = sorted(name for name in names if name.startswith(wanted))
     if not near:
-        names, letters = _list_names((store, store.files()) for store in stores), set(wanted)
-        # what has too few letters in common cannot be near, and is seen cheaply
-        some = (n for n in names if len(letters.intersection(n)) >= _LIKENESS * len(letters))
-        near = difflib.get_close_matches(wanted, some, _MOST_NAMES, _LIKENESS)
+        names = _list_names(((store, store.files()) for store in stores), frozenset(wanted))
+        near = difflib.get_close_matches(wanted, names, _MOST_NAMES, _LIKENESS)
     return [names[name] for name in near[:_MOST_NAMES]]
 
 
-def _list_names(chosen: Iterable[tuple[ChunkStore, Collection[str]]]) -> dict[str, str]:
-    """The names of definitions in these files, not headings, by their last part, folded."""
+def _list_names(
+    chosen: Iterable[tuple[ChunkStore, Collection[str]]], letters: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    """The names of definitions in these files, not headings, by their last part, folded; those
+    with too few of these letters cannot be near, and are left out before they are folded."""
     ends: dict[str, str] = {}  # many names are in many files: each is folded once
     for store, paths in chosen:
         for known in store.names_of(paths).values():
             ends |= {name.rpartition(".")[2]: name for name, _kind in known if " " not in name}
-    return {fold_name(end): name for end, name in ends.items()}
+    least = _LIKENESS * len(letters)
+    return {
+        fold_name(end): name
+        for end, name in ends.items()
+        if len(letters.intersection(end.lower() if end.isascii() else fold_name(end))) >= least
+    }
 
 
 def _slips(term: str) -> set[str]:

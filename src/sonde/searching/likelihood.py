@@ -83,8 +83,8 @@ def _weigh_evidence(search: Search, files: Sequence[Candidate], covered: float) 
         evidence = Evidence(file.features["lexical_rel"], covered, static, deep)
         words, meaning, beside = (_NAMED * part for part in split_evidence(evidence))
         names = {name: weight * file.features.get(name, 0.0) for name, weight in DOCS_NAMES.items()}
-        file.parts = {"lexical_rel": words, "dense_rel": beside, **names}
-        file.parts["dense_rel" if deep is None else "deep_rel"] = meaning
+        nearest = "dense_rel" if deep is None else "deep_rel"
+        file.add_up({"lexical_rel": words, "dense_rel": beside, **names, nearest: meaning})
     return True
 
 

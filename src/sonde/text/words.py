@@ -95,6 +95,19 @@ def find_words(text: str) -> list[str]:
     return _CODE_WORD.findall(text)
 
 
+def find_lines(text: str, pieces: Iterable[str]) -> set[int]:
+    """Which lines of a text hold one of these pieces, counted from 0."""
+    found: set[int] = set()
+    for piece in pieces:
+        at, line, end = text.find(piece), 0, 0
+        while at >= 0:
+            line += text.count("\n", end, at)
+            found.add(line)
+            end = text.find("\n", at)
+            at = text.find(piece, end) if end >= 0 else -1
+    return found
+
+
 def find_symbols(text: str) -> list[str]:
     """The terms of the arrows, shapes and emoji in a text."""
     return [] if text.isascii() else list(map(_name_symbol, _CODE_SYMBOL.findall(text)))

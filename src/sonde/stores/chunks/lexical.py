@@ -14,7 +14,7 @@ import numpy as np
 from sonde.stores.chunks import lexicon
 from sonde.stores.chunks.base import ChunkLimits
 from sonde.stores.chunks.tables import read_state, select_files
-from sonde.stores.database import read_number, read_stored_text
+from sonde.stores.database import read_stored_text
 from sonde.stores.vectors import Ranges, contains
 from sonde.types import Filter, Scored
 
@@ -33,6 +33,7 @@ _AMONG = _RANKED.format(
     "AND rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))",
     "",
 )
+_COUNTED = "SELECT term, doc FROM json_each(?) CROSS JOIN lex_terms ON term = value"
 _CACHED_COUNTS = 20_000  # words: a few MB
 _RECOUNT_GROWTH = 20  # counts are dropped when the index has changed by one part in this many
 
@@ -96,19 +97,14 @@ class LexicalIndex:
             grown = abs(state[0] - self._counted_at) * _RECOUNT_GROWTH > self._counted_at
             if grown or len(self._counts) > _CACHED_COUNTS:
                 self._counts, self._counted_at = {}, state[0]
-            known, counts = self._counts, {}
-        for term in terms:
-            counts[term], then = known.get(term, (0, None))
-            if then is None or not (roughly or then == state):
-                counts[term] = count_term(connection, term)
-                if counts[term]:  # a word that no chunk holds may come with the next edit
-                    known[term] = (counts[term], state)
-        return counts
-
-
-def count_term(connection: apsw.Connection, term: str) -> int:
-    """How many chunks hold a term."""
-    return read_number(connection, "SELECT doc FROM lex_terms WHERE term = ?", (term,))
+            known = self._counts
+        counts = dict.fromkeys(terms, 0)
+        kept = {t: known[t][0] for t in counts if t in known and (roughly or known[t][1] == state)}
+        unknown = [term for term in counts if term not in kept]
+        # a word that no chunk holds is not kept: it may come with the next edit
+        for term, count in connection.execute(_COUNTED, (json.dumps(unknown),)) if unknown else ():
+            kept[term], known[term] = count, (count, state)
+        return counts | kept
 
 
 def order_ties(
