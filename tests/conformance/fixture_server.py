@@ -18,8 +18,8 @@ import mcp_types as types
 from fixtures import OWN, PROMPTS, RAW, RICH_SCHEMA, STATIC, Answer, form
 from mcp.server import Server
 
-from sonde.mcp.server import Context
 from sonde.mcp.listing import Listing
+from sonde.mcp.server import Context
 from sonde.settings import load_settings
 from sonde.tools import ROUTES, TOOLS
 from sonde.web.application import build_application, serve_http

@@ -215,8 +215,8 @@ time.sleep(600)
 
 def test_a_line_nested_without_end_harms_nobody_either(slow_raw, permit):
     slow_raw.write(b'{"a":' * 200_000)
+    assert slow_raw.receive()["error"]["code"] == -32700
     slow_raw.greet()
     assert slow_raw.ask("tools/list")["result"]["tools"]
     permit.touch()
-    assert slow_raw.receive()["error"]["code"] == -32700
     assert "result" in slow_raw.call("say", query="still here")

@@ -87,7 +87,7 @@ def test_a_port_in_use_is_told(start, tmp_path):
 BUSY = """
 import threading
 from sonde.embedding.onnx import OnnxEmbedder
-from sonde.mcp.lifetime import end_if_busy
+from sonde.mcp.calls import end_if_busy
 
 begun = threading.Event()
 model = OnnxEmbedder()

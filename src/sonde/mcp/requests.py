@@ -20,10 +20,10 @@ from sonde.mcp.calls import (
     AnswerNeeded,
     Calls,
     Client,
+    LazyApp,
     ProtocolError,
     make_work,
 )
-from sonde.mcp.lifetime import LazyApp
 from sonde.mcp.listing import Listing
 from sonde.runtime.work import Work
 from sonde.tools.route import find_route

@@ -22,62 +22,20 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
-from starlette.requests import HTTPConnection
 
 from sonde.errors import Cancelled
-from sonde.mcp.calls import (
-    CALLS_PER_USER,
-    SCOPE_CALLER,
-    SCOPE_SESSION,
-    SESSION_NAME,
-    Call,
-    Calls,
-    ClientRefusedError,
-    ProtocolError,
-    Record,
-)
-from sonde.mcp.lifetime import LazyApp
+from sonde.mcp.async_calls import AsyncCalls, read_session_name
+from sonde.mcp.calls import SCOPE_CALLER, ClientRefusedError, LazyApp, ProtocolError
 from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS
 from sonde.mcp.requests import Observe, Requests
-from sonde.runtime.work import Work
 from sonde.types import Caller, Json
 from sonde.version import __version__
 
 Context = ServerRequestContext[Any, Any]
 
-MAX_SESSION_CHARS = 200
-"""A session names itself in the address; it is kept in memory."""
 _CANCELLATIONS = (asyncio.CancelledError, concurrent.futures.CancelledError)
 """Both mean that the task on the loop was cancelled; timing decides which one is raised."""
-
-
-class AsyncCalls(Calls):
-    """Runs verbs in worker threads of an event loop, a limited number for each user."""
-
-    def __init__(self, record: Record | None = None) -> None:
-        super().__init__(record)
-        self._turns: dict[str, anyio.CapacityLimiter] = {}  # of each user
-
-    async def run_work(
-        self, verb: Callable[[Work], Any], work: Work, what: Call | None = None
-    ) -> Any:
-        """Run a verb in a worker thread; cancelled with the task."""
-        run = partial(self.run, verb, work, what)
-        return await self.run_in_turn(run, work.caller.user, work.cancel)
-
-    async def run_in_turn(
-        self, run: Callable[[], Any], user: str, cancel: Callable[[], None]
-    ) -> Any:
-        """Run anything in a worker thread; `cancel` is called if the task is cancelled."""
-        if user not in self._turns:
-            self._turns[user] = anyio.CapacityLimiter(CALLS_PER_USER)
-        try:
-            async with self._turns[user]:
-                return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
-        except anyio.get_cancelled_exc_class():
-            cancel()
-            raise
 
 
 def build_server(
@@ -128,12 +86,6 @@ def build_server(
     )
     server.middleware.append(RequestStateBoundary(seal, default_audience="sonde"))
     return server
-
-
-def read_session_name(request: HTTPConnection) -> str:
-    """The session that a request names in its address or a header, or that its socket is."""
-    named = request.query_params.get(SESSION_NAME) or request.scope.get(SCOPE_SESSION)
-    return str(named or request.headers.get(SESSION_NAME, ""))[:MAX_SESSION_CHARS]
 
 
 def _read_caller(ctx: Context) -> Caller:

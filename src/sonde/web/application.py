@@ -28,11 +28,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sonde.errors import InvalidRequest, NoSuchAddress
 from sonde.indexing.sources import MirrorsState
-from sonde.mcp.calls import SCOPE_CALLER, Calls, Record
+from sonde.mcp.async_calls import AsyncCalls
+from sonde.mcp.calls import SCOPE_CALLER, Calls, Closable, LazyApp, Record, begin_soon
 from sonde.mcp.http import McpOverHttp, McpOverSocket
-from sonde.mcp.lifetime import Closable, LazyApp, begin_soon
 from sonde.mcp.listing import Listing
-from sonde.mcp.server import AsyncCalls, build_server
+from sonde.mcp.server import build_server
 from sonde.runtime.processes import trim_heap
 from sonde.types import LOCAL
 from sonde.version import __version__

@@ -18,11 +18,10 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
 from sonde import errors
-from sonde.mcp.calls import SCOPE_CALLER, SESSION_NAME
-from sonde.mcp.lifetime import LazyApp
+from sonde.mcp.async_calls import AsyncCalls, read_session_name
+from sonde.mcp.calls import SCOPE_CALLER, SESSION_NAME, LazyApp
 from sonde.mcp.listing import ToolLimits
 from sonde.mcp.requests import dump_answer
-from sonde.mcp.server import AsyncCalls, read_session_name
 from sonde.runtime.work import Work
 from sonde.tools.route import Route
 from sonde.types import Content, Json

@@ -199,7 +199,7 @@ class Connection:
     def _serve_agent(self, args: Arguments, hello: dict[str, Any]) -> None:
         from sonde.cli.run import finish_session, make_session
         from sonde.cli.terminal import Console
-        from sonde.mcp.stdio.session import Session
+        from sonde.mcp.stdio.session import PipeSession
         from sonde.mcp.stdio.wire import Wire
 
         is_ready = False
@@ -210,7 +210,7 @@ class Connection:
             is_ready = True
             with self._socket.makefile("wb") as sink:
                 wire = Wire(self._channel.stream, sink)
-                Session(wire, make_listing, early).serve(open_app, begin)
+                PipeSession(wire, make_listing, early).serve(open_app, begin)
 
         nowhere = io.TextIOWrapper(io.BytesIO())
         console = Console(None, nowhere, nowhere, hello["environ"], Path(hello["here"]))
@@ -362,7 +362,7 @@ def serve_callers(listener: int, lock: int, path: str) -> None:
         time.sleep(_STOP_LOOK_S)
     background.close()
 
-    from sonde.mcp.lifetime import end_if_busy
+    from sonde.mcp.calls import end_if_busy
 
     end_if_busy()
 

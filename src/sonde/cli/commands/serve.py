@@ -27,7 +27,7 @@ from sonde.stores.records import find_config
 
 if TYPE_CHECKING:
     from sonde.app import App
-    from sonde.mcp.lifetime import Closable
+    from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
     from sonde.web.accounts import Issuer
     from sonde.web.oidc import Provider
@@ -60,7 +60,7 @@ def run_mcp(session: Session) -> int:
 def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
     from sonde.agents.machine import Machine, find_launch
-    from sonde.mcp.lifetime import end_if_busy
+    from sonde.mcp.calls import end_if_busy
     from sonde.stores.users import Users
     from sonde.team_server import read_signing_key
     from sonde.web.accounts import Keyring, load_tokens, make_login_code

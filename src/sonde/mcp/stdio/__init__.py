@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sonde.mcp.lifetime import LEAVE_S, Closable, end_if_busy
-from sonde.mcp.stdio.session import Session
+from sonde.mcp.calls import LEAVE_S, Closable, end_if_busy
+from sonde.mcp.stdio.session import PipeSession
 from sonde.mcp.stdio.wire import claim_wire
 
 if TYPE_CHECKING:
@@ -43,5 +43,5 @@ def serve_stdio(
         # on Windows children do not inherit the pipe, so it closes with the parent
         return sys.platform != "win32" and parent > 1 and os.getppid() != parent
 
-    stopped = Session(wire, make_listing, early).serve(open_app, begin, is_orphan)
+    stopped = PipeSession(wire, make_listing, early).serve(open_app, begin, is_orphan)
     end_if_busy(LEAVE_S if stopped else 0.0)

@@ -1,8 +1,7 @@
 """One client on a pipe or socket: its requests are read, answered and cancelled here.
 
 The handshake and the listings are answered by the thread that reads, from the first line on. What
-needs a verb goes to a few worker threads, as soon as the tools are imported. The protocol is
-spoken in both generations, in the SDK's words; a test compares the two.
+needs a verb goes to a few worker threads, as soon as the tools are imported.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sonde.errors import Cancelled
 from sonde.mcp.calls import (
@@ -23,50 +22,55 @@ from sonde.mcp.calls import (
     INVALID_PARAMS,
     Calls,
     ClientRefusedError,
+    LazyApp,
     ProtocolError,
+    begin_soon,
 )
-from sonde.mcp.lifetime import LazyApp, begin_soon
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, Lists
+from sonde.mcp.stdio.protocol import (
+    CAPABILITIES_KEY,
+    CONNECTION_CLOSED,
+    HANDSHAKE_VERSIONS,
+    METHOD_NOT_FOUND,
+    MODERN_VERSION,
+    SERVER_CAPABILITIES,
+    SERVER_INFO,
+    VERSION_KEY,
+    are_capabilities,
+    check_envelope,
+    complete_result,
+    describe_error,
+    is_greeting,
+    is_well_formed,
+    malformed,
+)
 from sonde.mcp.stdio.wire import INVALID_REQUEST, Wire, is_id, read_message
 from sonde.types import Caller, Json
-from sonde.version import __version__
 
 if TYPE_CHECKING:
-    from sonde.mcp.lifetime import Closable
+    from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
     from sonde.mcp.requests import Requests
 
-HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN_VERSION = "2026-07-28"
 POLL_S = 1.0
 """Interval of checks on the parent; it may die and leave stdin open, held by another child."""
 STOP_S = 1.2
 """Time that running verbs have to stop; clients kill a server after about two seconds."""
 STATE_S = 600
 """How long the state of a question is valid: a person has to answer it."""
-METHOD_NOT_FOUND, UNSUPPORTED_VERSION, CONNECTION_CLOSED = -32601, -32022, -32000
-
-_META = "io.modelcontextprotocol/"
-_VERSION_KEY, _CAPABILITIES_KEY = f"{_META}protocolVersion", f"{_META}clientCapabilities"
 _VERBS = {
     "tools/call": "call_tool",
     "resources/read": "read_resource",
     "completion/complete": "complete",
 }
 """Requests that need a verb, and the method of `Requests` that answers them."""
-_SERVER_INFO = {"name": "sonde", "title": "sonde", "version": __version__}
-_CAPABILITIES: Json = {
-    "completions": {},
-    "resources": {"listChanged": False, "subscribe": False},
-    "tools": {"listChanged": False},
-}
 _log = logging.getLogger("sonde.mcp")
 
 
-class Request:
+class PipeRequest:
     """A request that is being answered, as the verb's `Client`."""
 
-    def __init__(self, session: Session, number: int | str, method: str, params: Json) -> None:
+    def __init__(self, session: PipeSession, number: int | str, method: str, params: Json) -> None:
         self.number, self.method, self.params = number, method, params
         self.caller, self.cancelled = session.caller, threading.Event()
         self.meta: Json = {}
@@ -88,7 +92,7 @@ class Request:
         return self._session.ask(self, method, params, timeout_s)
 
 
-class Session:
+class PipeSession:
     """One client; it is answered from construction on."""
 
     def __init__(
@@ -105,12 +109,12 @@ class Session:
         self._requests: Requests | None = None
         self._is_ready, self._has_left = threading.Event(), threading.Event()
         self._lock = threading.Lock()
-        self._open: dict[str, Request] = {}
+        self._open: dict[str, PipeRequest] = {}
         """Requests without an answer; as text, because some clients cancel 7 as "7"."""
-        self._asked: dict[str, tuple[Request, queue.SimpleQueue[Json | None]]] = {}
+        self._asked: dict[str, tuple[PipeRequest, queue.SimpleQueue[Json | None]]] = {}
         """Requests of ours; a verb waits for each answer, and None means it need not any longer."""
         self._last_asked = 0
-        self._jobs: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[PipeRequest | None] = queue.SimpleQueue()
         self._idle, self._workers = threading.Semaphore(0), 0
         self._key = secrets.token_bytes(32)
         threading.Thread(target=self._read, name="sonde-stdin", daemon=True).start()
@@ -144,13 +148,13 @@ class Session:
         self._wire.close()
         return stopped
 
-    def notify(self, request: Request, method: str, params: Json) -> None:
+    def notify(self, request: PipeRequest, method: str, params: Json) -> None:
         """Send a notification that belongs to a request, unless it is over."""
         with self._lock:
             if self._open.get(str(request.number)) is request:
                 self._wire.send({"jsonrpc": "2.0", "method": method, "params": params})
 
-    def ask(self, request: Request, method: str, params: Json, timeout_s: float | None) -> Json:
+    def ask(self, request: PipeRequest, method: str, params: Json, timeout_s: float | None) -> Json:
         """Send a request to the client and wait for its answer."""
         answers: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
         with self._lock:
@@ -202,18 +206,18 @@ class Session:
         number, method, params = message["id"], message["method"], message.get("params") or {}
         try:
             if not isinstance(params.get("_meta"), dict | None):
-                raise _malformed()
-            request = Request(self, number, method, params)
+                raise malformed()
+            request = PipeRequest(self, number, method, params)
             self._identify(request)
             if method not in _VERBS:
-                result = _complete(request, self._answer(request))
+                result = complete_result(self._answer(request), is_modern=request.is_modern)
                 self._wire.send({"jsonrpc": "2.0", "id": number, "result": result})
                 return
-            if not _is_well_formed(method, params):
-                raise _malformed()
+            if not is_well_formed(method, params):
+                raise malformed()
             self._unseal(request)
         except ProtocolError as error:
-            self._wire.send({"jsonrpc": "2.0", "id": number, "error": _describe_error(error)})
+            self._wire.send({"jsonrpc": "2.0", "id": number, "error": describe_error(error)})
             return
         with self._lock:
             self._open[str(number)] = request
@@ -222,17 +226,17 @@ class Session:
             self._workers += 1
             threading.Thread(target=self._work, name="sonde-call", daemon=True).start()
 
-    def _identify(self, request: Request) -> None:
+    def _identify(self, request: PipeRequest) -> None:
         """Who sends a request: the client of the handshake, or the one named in the request."""
         meta = request.params.get("_meta") or {}
-        is_enveloped = _VERSION_KEY in meta and request.method != "initialize"
+        is_enveloped = VERSION_KEY in meta and request.method != "initialize"
         if self._is_modern is None:
             self._is_modern = is_enveloped
         request.is_modern = self._is_modern
         if self._is_modern:
-            _check_envelope(request)
-            declared = meta[_CAPABILITIES_KEY]
-            request.capabilities = declared if _are_capabilities(declared) else {}
+            check_envelope(request.method, request.params)
+            declared = meta[CAPABILITIES_KEY]
+            request.capabilities = declared if are_capabilities(declared) else {}
         elif is_enveloped:
             raise ProtocolError(
                 INVALID_REQUEST,
@@ -246,29 +250,29 @@ class Session:
         if request.method not in (*own, *_VERBS, *self._lists):
             raise ProtocolError(METHOD_NOT_FOUND, "Method not found", request.method)
         if not (self._is_modern or self._greeting or request.method in own):
-            raise _malformed()
+            raise malformed()
 
-    def _answer(self, request: Request) -> Json:
+    def _answer(self, request: PipeRequest) -> Json:
         """The result of a request that needs no verb."""
         method, params = request.method, request.params
         if method == "ping":
             return {}
         if method == "initialize":
-            if not _is_greeting(params):
-                raise _malformed()
+            if not is_greeting(params):
+                raise malformed()
             self._greeting = params
             version = params["protocolVersion"]
             return {
-                "capabilities": _CAPABILITIES,
+                "capabilities": SERVER_CAPABILITIES,
                 "instructions": INSTRUCTIONS,
                 "protocolVersion": version if version in HANDSHAKE_VERSIONS else "2025-11-25",
-                "serverInfo": _SERVER_INFO,
+                "serverInfo": SERVER_INFO,
             }
         if not isinstance(params.get("cursor"), str | None):
-            raise _malformed()
+            raise malformed()
         found = self._lists.get(method) or {
             "supportedVersions": [MODERN_VERSION],
-            "capabilities": _CAPABILITIES,
+            "capabilities": SERVER_CAPABILITIES,
             "instructions": INSTRUCTIONS,
         }
         return {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": "public", **found}
@@ -284,11 +288,11 @@ class Session:
                     self._wire.send({"jsonrpc": "2.0", "id": request.number, **reply})
             self._idle.release()
 
-    def _run(self, request: Request, answer: Callable[[Request, Json], Json]) -> Json:
+    def _run(self, request: PipeRequest, answer: Callable[[PipeRequest, Json], Json]) -> Json:
         try:
             result = answer(request, request.params)
         except ProtocolError as error:
-            return {"error": _describe_error(error)}
+            return {"error": describe_error(error)}
         except Exception:  # noqa: BLE001 - a defect costs one request
             _log.exception("%s failed", request.method)
             return {"error": {"code": INTERNAL_ERROR, "message": "Internal server error"}}
@@ -296,7 +300,7 @@ class Session:
             result["requestState"] = self._seal(request, result["requestState"])
         if request.method == "resources/read":
             result = {"ttlMs": 0, "cacheScope": "private", **result}
-        return {"result": _complete(request, result)}
+        return {"result": complete_result(result, is_modern=request.is_modern)}
 
     def _cancel(self, number: object) -> None:
         """Stop working on a request; it is not answered."""
@@ -323,12 +327,12 @@ class Session:
 
     # The state of a question passes through the client: it is valid for that call only.
 
-    def _seal(self, request: Request, state: str) -> str:
+    def _seal(self, request: PipeRequest, state: str) -> str:
         from sonde.paging.cursor import seal
 
         return seal([state, time.time() + STATE_S], _describe_call(request), self._key)
 
-    def _unseal(self, request: Request) -> None:
+    def _unseal(self, request: PipeRequest) -> None:
         from sonde.paging.cursor import BrokenSealError, unseal
 
         sealed = request.params.get("requestState")
@@ -344,81 +348,7 @@ class Session:
         request.params = request.params | {"requestState": state}
 
 
-def _describe_call(request: Request) -> str:
+def _describe_call(request: PipeRequest) -> str:
     params = request.params
     what = [request.method, params.get("name"), params.get("arguments") or {}, params.get("uri")]
     return json.dumps(what, sort_keys=True)
-
-
-def _complete(request: Request, result: Json) -> Json:
-    """The result as the client's generation of the protocol has it."""
-    if request.is_modern:
-        return {**result, "_meta": {f"{_META}serverInfo": _SERVER_INFO}}
-    later = ("resultType", "ttlMs", "cacheScope")
-    return {key: value for key, value in result.items() if key not in later}
-
-
-def _check_envelope(request: Request) -> None:
-    """Refuse a request that does not say what 2026-07-28 requires of each."""
-    if request.method == "initialize":
-        asked = request.params.get("protocolVersion")
-        raise ProtocolError(
-            UNSUPPORTED_VERSION,
-            "connection is serving the 2026-07-28 protocol; the initialize handshake is not "
-            "accepted",
-            {"supported": [MODERN_VERSION]} | ({"requested": asked} if asked else {}),
-        )
-    meta, keys = request.params.get("_meta"), (_VERSION_KEY, _CAPABILITIES_KEY)
-    if meta is None:
-        text = "params._meta must be an object carrying the required {!r} and {!r} envelope keys"
-        raise ProtocolError(INVALID_PARAMS, text.format(*keys))
-    if missing := ", ".join(key for key in keys if key not in meta):
-        text = f"params._meta is missing the required envelope key(s): {missing}"
-        raise ProtocolError(INVALID_PARAMS, text)
-    version = meta[_VERSION_KEY]
-    if not isinstance(version, str):
-        raise _malformed()
-    if version != MODERN_VERSION:
-        data = {"supported": [MODERN_VERSION], "requested": version}
-        raise ProtocolError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-
-
-def _describe_error(error: ProtocolError) -> Json:
-    facts: Json = {"code": error.code, "message": error.message}
-    return facts if error.data is None else {**facts, "data": error.data}
-
-
-def _malformed() -> ProtocolError:
-    return ProtocolError(INVALID_PARAMS, "Invalid request parameters", "")
-
-
-def _is_greeting(params: Json) -> bool:
-    match params:
-        case {"protocolVersion": str(), "clientInfo": {"name": str(), "version": str()}}:
-            return _are_capabilities(params.get("capabilities"))
-    return False
-
-
-def _are_capabilities(value: Any) -> bool:
-    """Whether these are capabilities of a client: objects by name."""
-    return isinstance(value, dict) and all(isinstance(one, dict | None) for one in value.values())
-
-
-def _is_well_formed(method: str, params: Json) -> bool:
-    """Whether a request for a verb has the parameters of its method."""
-    if not isinstance(params.get("inputResponses"), dict | None):
-        return False
-    match method, params:
-        case "tools/call", {"name": str()}:
-            return isinstance(params.get("arguments"), dict | None)
-        case "resources/read", {"uri": str()}:
-            return True
-        case "completion/complete", {
-            "ref": {"type": "ref/resource", "uri": str()} | {"type": "ref/prompt", "name": str()},
-            "argument": {"name": str(), "value": str()},
-        }:
-            context = params.get("context")
-            return context is None or (
-                isinstance(context, dict) and isinstance(context.get("arguments"), dict | None)
-            )
-    return False

@@ -1,9 +1,12 @@
-"""The early answers are those of the SDK, and everything else is left to it."""
+"""A session on a pipe says what the SDK says, and does not need it."""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import anyio
@@ -13,11 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 
-from sonde.mcp.calls import Calls, LazyApp
+from sonde.mcp.async_calls import AsyncCalls
+from sonde.mcp.calls import LazyApp
 from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
 from sonde.mcp.manifest import load_manifest
 from sonde.mcp.server import build_server
-from sonde.mcp.stdio.early import HANDSHAKE_VERSIONS, MODERN_VERSION, Front
+from sonde.mcp.stdio.protocol import HANDSHAKE_VERSIONS, MODERN_VERSION
+from sonde.mcp.stdio.session import PipeSession
+from sonde.mcp.stdio.wire import Wire, read_message
 from sonde.tools import ROUTES, TOOLS
 
 META = "io.modelcontextprotocol/"
@@ -47,7 +53,8 @@ def ask_sdk(listing: Listing, messages: list[dict[str, Any]]) -> list[dict[str, 
     """What the SDK's server answers to these messages."""
 
     async def exchange() -> list[dict[str, Any]]:
-        server = build_server(listing, LazyApp(lambda: pytest.fail("no app needed")), Calls())
+        app = LazyApp(lambda: pytest.fail("no app needed"))
+        server = build_server(listing, app, AsyncCalls())
         send, receive = anyio.create_memory_object_stream[Any](10)
         out_send, out_receive = anyio.create_memory_object_stream[Any](10)
         answers = []
@@ -66,9 +73,28 @@ def ask_sdk(listing: Listing, messages: list[dict[str, Any]]) -> list[dict[str, 
     return anyio.run(exchange)
 
 
-@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
-def test_the_handshake_and_the_list_are_those_of_the_sdk(toys, version):
-    listing = toys.TOY_LISTING
+def ask_session(listing: Listing, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a session on a pipe answers to these messages."""
+    (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
+    wire = Wire(os.fdopen(in_read, "rb"), os.fdopen(out_write, "wb"))
+    session = PipeSession(wire, lambda: listing)
+    serving = threading.Thread(
+        target=session.serve, args=(lambda: pytest.fail("no app needed"),), daemon=True
+    )
+    serving.start()
+    answers = []
+    with os.fdopen(in_write, "wb") as source, os.fdopen(out_read, "rb") as sink:
+        for message in messages:
+            source.write(json.dumps(message).encode() + b"\n")
+            source.flush()
+            answers.append(json.loads(sink.readline()))
+        source.close()
+        serving.join()
+    return answers
+
+
+@pytest.mark.parametrize("version", [*HANDSHAKE_VERSIONS, "2099-01-01"])
+def test_the_handshake_and_the_lists_are_those_of_the_sdk(toys, version):
     messages = [
         make_greeting(version),
         make_request(2, "tools/list", {}),
@@ -77,39 +103,38 @@ def test_the_handshake_and_the_list_are_those_of_the_sdk(toys, version):
         make_request(5, "resources/list", {}),
         make_request(6, "resources/templates/list", {}),
         make_request(7, "ping", {}),
+        make_modern(8, "tools/list"),
     ]
-    front = Front(listing.lists)
-    assert [front.answer(message) for message in messages] == ask_sdk(listing, messages)
-
-
-def test_discovery_and_the_list_are_those_of_the_sdk_in_the_newer_era(toys):
     listing = toys.TOY_LISTING
+    assert ask_session(listing, messages) == ask_sdk(listing, messages)
+
+
+def test_discovery_and_the_lists_are_those_of_the_sdk_in_the_newer_generation(toys):
     messages = [
         make_modern(1, "server/discover"),
         make_modern(2, "tools/list"),
         make_modern(3, "resources/list"),
         make_modern(4, "resources/templates/list"),
         make_modern(5, "prompts/list"),
+        make_greeting("2025-11-25"),
+        make_request(7, "tools/list", {}),
+        make_request(8, "tools/list", {"_meta": {f"{META}protocolVersion": MODERN_VERSION}}),
     ]
-    front = Front(listing.lists)
-    assert [front.answer(message) for message in messages] == ask_sdk(listing, messages)
+    listing = toys.TOY_LISTING
+    assert ask_session(listing, messages) == ask_sdk(listing, messages)
 
 
 @pytest.mark.parametrize(
     "message",
     [
         make_request(1, "tools/list", {}),
-        make_greeting("2024-11-05"),
-        make_greeting("2099-01-01"),
         make_request(1, "initialize", {"protocolVersion": "2025-11-25"}),
-        make_modern(1, "tools/call", name="say"),
-        make_modern(1, "tools/list", cursor="x"),
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        [make_greeting("2025-11-25")],
+        make_request(1, "tools/call", {"name": "say"}),
     ],
 )
-def test_what_is_not_plain_waits_for_the_sdk(toys, message):
-    assert Front(Listing(toys.TOYS).lists).answer(message) is None
+def test_a_bad_beginning_is_refused_as_by_the_sdk(toys, message):
+    listing = toys.TOY_LISTING
+    assert ask_session(listing, [message]) == ask_sdk(listing, [message])
 
 
 json_values = st.recursive(
@@ -123,12 +148,16 @@ methods = st.sampled_from(
 
 
 @given(json_values, methods, json_values, json_values)
-def test_no_message_breaks_the_front(toys, anything, method, number, params):
-    front = Front(Listing(toys.TOYS).lists)
-    for message in (anything, make_greeting("2025-11-25"), {"method": method, "params": params}):
-        front.answer(message)
-    reply = front.answer({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-    assert reply is None or reply["id"] == number
+def test_any_message_is_a_message_or_refused_with_its_id(anything, method, number, params):
+    read_message(json.dumps(anything).encode())
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    read = read_message(json.dumps(message).encode())
+    usable = isinstance(number, int | str) and not isinstance(number, bool)
+    if isinstance(read, dict):
+        assert read == message
+        assert usable
+    else:
+        assert [refusal["id"] for refusal in read] == [number if usable else None]
 
 
 def test_what_was_written_down_is_what_the_tools_say():
@@ -150,10 +179,18 @@ def test_the_first_answer_needs_nothing_heavy():
     heavy = ("sonde.tools", "sonde.app", "numpy", "apsw", "mcp", "anyio", "pydantic")
     program = (
         "import sys, sonde.cli.main, sonde.cli.commands.serve, sonde.mcp.stdio\n"
-        "from sonde.mcp.stdio.early import Front\n"
         "from sonde.mcp.manifest import load_manifest\n"
-        "front = Front(load_manifest(('code', 'index', 'research'), 'portable', enhanced=False))\n"
+        "assert load_manifest(('code', 'index', 'research'), 'portable', enhanced=False)\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_no_call_on_a_pipe_needs_the_sdk():
+    program = (
+        "import sys, sonde.mcp.stdio, sonde.mcp.requests, sonde.tools, sonde.app\n"
+        "print([name for name in ('mcp', 'pydantic', 'starlette') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
