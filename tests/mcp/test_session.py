@@ -76,19 +76,21 @@ def ask_sdk(listing: Listing, messages: list[dict[str, Any]]) -> list[dict[str, 
 def ask_session(listing: Listing, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a session on a pipe answers to these messages."""
     (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
-    wire = Wire(os.fdopen(in_read, "rb"), os.fdopen(out_write, "wb"))
-    session = PipeSession(wire, lambda: listing)
-    serving = threading.Thread(
-        target=session.serve, args=(lambda: pytest.fail("no app needed"),), daemon=True
-    )
-    serving.start()
-    answers = []
-    with os.fdopen(in_write, "wb") as source, os.fdopen(out_read, "rb") as sink:
-        for message in messages:
-            source.write(json.dumps(message).encode() + b"\n")
-            source.flush()
-            answers.append(json.loads(sink.readline()))
-        source.close()
+    with (
+        os.fdopen(in_read, "rb") as requests,
+        os.fdopen(out_write, "wb") as replies,
+        os.fdopen(out_read, "rb") as sink,
+    ):
+        session = PipeSession(Wire(requests, replies), lambda: listing)
+        no_app = (lambda: pytest.fail("no app needed"),)
+        serving = threading.Thread(target=session.serve, args=no_app, daemon=True)
+        serving.start()
+        answers = []
+        with os.fdopen(in_write, "wb") as source:
+            for message in messages:
+                source.write(json.dumps(message).encode() + b"\n")
+                source.flush()
+                answers.append(json.loads(sink.readline()))
         serving.join()
     return answers
 
