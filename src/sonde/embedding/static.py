@@ -138,8 +138,7 @@ class StaticEmbedder:
         for at, text in enumerate(texts):
             ids = np.array(pieces.find_rows(text), np.intp)
             if len(ids):
-                # each by itself, and without BLAS, whose sums differ by its settings: a text's
-                # vector must not depend on the process or on what is embedded with it
+                # one by one and without BLAS: the same in any process, whatever comes with it
                 for (rows, scales, share), row in zip(tables, vectors[at], strict=True):
                     np.einsum("i,ij->j", scales[ids], rows[ids].astype(np.float32), out=row)
                     row /= (np.sqrt(np.einsum("i,i", row, row)) or 1) / share
