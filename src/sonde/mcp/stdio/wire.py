@@ -90,9 +90,10 @@ def _find_ids(line: bytes, level: int) -> Iterator[int | str]:
         if token[2] and depth == level:
             keys.add(token[1])
             if token[1] == b'"id"' and (value := _ID.match(line, token.end())):
-                with suppress(ValueError):  # half a character cannot be sent back either
+                with suppress(ValueError):  # half a character cannot be sent back
                     number = json.loads(value[0])
-                    found = [number] if str(number).encode() else []
+                    str(number).encode()
+                    found = [number]
         depth += (mark in (b"{", b"[")) - (mark in (b"}", b"]"))
         if depth < level and mark in (b"}", b"]"):
             yield from found if keys.isdisjoint(_OF_RESPONSES) else ()
