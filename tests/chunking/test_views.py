@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sonde.chunking.views import VIEW_TYPES, derive_views, has_syntax, read_overview
@@ -162,6 +162,7 @@ def test_broken_sources_never_fail(path: str, text: str) -> None:
 
 
 @given(st.sampled_from(sorted(SOURCES)), st.integers(0, 400), st.text(max_size=30))
+@example("a.sh", 0, "{1..{\U0010ffffB\n")
 def test_any_cut_of_a_source_gives_views_inside_it(path: str, cut: int, extra: str) -> None:
     text = SOURCES[path][0][:cut] + extra
     size = len(text.encode("utf-8", "surrogatepass"))

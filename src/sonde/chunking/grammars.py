@@ -90,6 +90,7 @@ _DIRECTIVES = re.compile(
 _MASKS = {"c": _MACROS, "cpp": _MACROS, "csharp": _DIRECTIVES}
 """What a grammar cannot read: macros that stand for syntax, and directives that cut it."""
 _NOT_BREAKS = re.compile(rb"[^\r\n]")
+_ASCII = bytes(each if each < 128 else ord("_") for each in range(256))
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 """Half of a pair, as texts of Windows and JSON hold it. No other bytes of a text are no UTF-8."""
 
@@ -136,6 +137,8 @@ def _parse(grammar: str, data: bytes) -> Tree | None:
         return None
     require_memory(_BASE_MEMORY + _MEMORY_PER_BYTE * len(data))
     data = _SURROGATE.sub(b"???", data)  # what is no UTF-8 is read again, and crashes at the limit
+    if grammar == "bash":  # its scanner looks up every character in a table of 256, and crashes
+        data = data.translate(_ASCII)
     left = _MAX_READS * (len(data) // _READ_BYTES + _MAX_READS)
 
     def read(offset: int, _: object) -> bytes:
