@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +152,10 @@ def test_when_the_last_agent_has_left_nothing_is_written_any_more(served: Shell)
 
     def list_held() -> list[str]:
         """The locks of what watches, indexes and embeds."""
-        files = Path(f"/proc/{process}/fd").iterdir()
-        names = [str(file.readlink()) for file in files]
+        names = []
+        for file in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                names.append(str(file.readlink()))
         return [name for name in names if "/indexes/" in name and name.endswith(".lock")]
 
     with Agent(served) as one:
