@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tests.waiting import wait_until
 
+from sonde.runtime.work import WriterLock
+
 from .conftest import PATIENCE_S, SONDE, Shell
 
 
@@ -18,6 +20,17 @@ def test_index_says_what_it_did_and_a_second_run_is_idle(shell: Shell) -> None:
     again = shell.run("index", "--json")
     assert json.loads(again.stdout)["filesIndexed"] == 5
     assert shell.run("index", "--quiet").stderr == ""
+
+
+def test_deep_vectors_are_made_while_another_process_waits_to_make_them(shell: Shell) -> None:
+    """A server waits until the machine is idle; whoever asks for the vectors does not."""
+    shell.run("index")
+    (folder,) = (shell.home / ".mcp" / "search" / "indexes").iterdir()
+    with WriterLock(folder, "refine.lock").held(wait_s=0):
+        assert shell.run("index", "--deep").returncode == 0
+    vectors = json.loads(shell.run("status", "--json").stdout)["details"]["vectors"]
+    assert len(vectors) == 2
+    assert all(have == total for have, total in (of.split("/") for of in vectors.values()))
 
 
 @pytest.mark.row("001-109")

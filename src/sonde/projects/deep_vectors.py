@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, SondeError
@@ -90,24 +90,30 @@ def start_deep_embedding(
 
     def refine(work: Work) -> int:
         if background is None:
-            return _refine(project, deep, work)
+            return _refine(project, deep, work, gently=gently)
         with closing(background(work.check)) as embedder:
-            return _refine(project, embedder, work)
+            return _refine(project, embedder, work, gently=gently)
 
     name = f"refine:{project.key}"
     return workspace.jobs.submit(name, "refine", refine, gently=gently and background is None)
 
 
-def _refine(project: Project, embedder: Embedder, work: Work) -> int:
-    """Give chunks and definitions their deep vectors, those of the files shown most first."""
+def _refine(project: Project, embedder: Embedder, work: Work, *, gently: bool) -> int:
+    """Give chunks and definitions their deep vectors, those of the files shown most first.
+
+    Work in the background leaves a project to the process that has begun. Whoever asked for the
+    vectors does not: that process may be waiting until the machine is idle.
+    """
 
     def wanted() -> list[str]:
         return [path for path, _ in project.shown.most_common(_WANTED_FILES)]
 
-    try:
-        with WriterLock(project.folder, "refine.lock").held(wait_s=0):
-            return refine_vectors(
-                project.stores(), embedder, project.lock, work, wanted=wanted, definitions=True
-            )
-    except IndexBusy:
-        return 0  # another process does it
+    with ExitStack() as held:
+        try:
+            held.enter_context(WriterLock(project.folder, "refine.lock").held(wait_s=0))
+        except IndexBusy:
+            if gently:
+                return 0
+        return refine_vectors(
+            project.stores(), embedder, project.lock, work, wanted=wanted, definitions=True
+        )
