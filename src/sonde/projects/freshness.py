@@ -9,7 +9,7 @@ that finds nothing always looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sonde.indexing.diff import coverage_of
@@ -35,7 +35,8 @@ class KnownFiles(ProjectPart):
         self.left: tuple[Collection[str], float] = ((), float("-inf"))
         """What an update could not bring in step, and when it is worth trying again."""
         self._now = project.now
-        self._in_step_at = self._large_until = float("-inf")
+        self._in_step_at = float("-inf")
+        self.large_until = float("-inf")
 
     def note(self, found: Coverage) -> None:
         """Remember a look at every file, if it found the index in step."""
@@ -45,14 +46,6 @@ class KnownFiles(ProjectPart):
     def is_in_step(self) -> bool:
         """Whether everything was in step moments ago."""
         return self._now() - self._in_step_at < _TRUSTED_S
-
-    def is_too_large(self, count_files: Callable[[], int]) -> bool:
-        """Whether looking at every file takes longer than a search should."""
-        if 0 < self.candidates.seen <= _MAX_LOOKED_FILES:
-            return False
-        if self._now() >= self._large_until and count_files() > _MAX_LOOKED_FILES:
-            self._large_until = self._now() + _LARGE_S
-        return self._now() < self._large_until
 
     def close(self) -> None:
         """Forget the files; the next use looks at them again."""
@@ -115,9 +108,13 @@ def is_searchable(project: Project) -> bool:
 
 def is_too_large(project: Project) -> bool:
     """Whether looking at every file takes longer than a search should."""
-    return project.part(KnownFiles).is_too_large(
-        lambda: sum(store.counts().files for store in project.stores().values())
-    )
+    part, now = project.part(KnownFiles), project.now()
+    if 0 < part.candidates.seen <= _MAX_LOOKED_FILES:
+        return False
+    if now >= part.large_until:
+        files = sum(store.counts().files for store in project.stores().values())
+        part.large_until = now + (_LARGE_S if files > _MAX_LOOKED_FILES else 0)
+    return now < part.large_until
 
 
 def find_stale_files(project: Project, known: Mapping[str, FileState | None]) -> set[str]:

@@ -34,7 +34,6 @@ _AMONG = _RANKED.format(
     "",
 )
 _COUNTED = "SELECT term, doc FROM json_each(?) CROSS JOIN lex_terms ON term = value"
-_NAME_TERMS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.name_terms USING fts5vocab(main, names, row)"
 _CACHED_COUNTS = 20_000  # words: a few MB
 _RECOUNT_GROWTH = 20  # counts are dropped when the index has changed by one part in this many
 
@@ -106,13 +105,6 @@ class LexicalIndex:
         for term, count in connection.execute(_COUNTED, (json.dumps(unknown),)) if unknown else ():
             kept[term], known[term] = count, (count, state)
         return counts | kept
-
-
-def list_names(connection: apsw.Connection, shortest: int, longest: int) -> list[str]:
-    """The folded names of these lengths in the index of names, those of imports included."""
-    connection.execute(_NAME_TERMS)
-    query = "SELECT term FROM temp.name_terms WHERE length(term) BETWEEN ? AND ?"
-    return [read_stored_text(term) for (term,) in connection.execute(query, (shortest, longest))]
 
 
 def order_ties(

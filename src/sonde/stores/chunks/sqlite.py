@@ -17,7 +17,7 @@ import numpy as np
 from sonde.errors import IndexCorrupt, SondeError
 from sonde.stores.chunks import integrity, tables
 from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
-from sonde.stores.chunks.lexical import MERGE_WORDS, LexicalIndex, list_names, order_ties
+from sonde.stores.chunks.lexical import MERGE_WORDS, LexicalIndex, order_ties
 from sonde.stores.chunks.lexicon import forget_terms, spell_gram_query, spell_match
 from sonde.stores.chunks.tables import read_state
 from sonde.stores.chunks.vectors import VectorIndex
@@ -175,7 +175,8 @@ class ChunkIndex:
 
     def known_names(self, shortest: int, longest: int) -> list[str]:
         with self._database.read() as connection:
-            return list_names(connection, shortest, longest)
+            rows = connection.execute(tables.NAMES_BY_LENGTH, (shortest, longest))
+            return [read_stored_text(name) for (name,) in rows]
 
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         query = "SELECT count(*) FROM names WHERE names MATCH ?"
