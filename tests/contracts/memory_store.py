@@ -170,6 +170,14 @@ class MemoryChunkStore:
         return fits[:limit] if wanted else []
 
     @_locked
+    def known_names(self, shortest: int, longest: int) -> list[str]:
+        """The folded names and imports of these lengths."""
+        files = self._files.values()
+        names = {name for file in files for name in lexicon.list_names(file)}
+        names |= {fold_name(name) for file in files for name in file.imports}
+        return [name for name in names if shortest <= len(name) <= longest]
+
+    @_locked
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         """How many files import each of these."""
         wanted = set(map(fold_name, stems))

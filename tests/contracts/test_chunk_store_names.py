@@ -38,6 +38,17 @@ def test_files_are_found_by_the_beginning_of_a_name(store, make_file):
     assert store.paths_beginning("price", 10) == store.paths_beginning('"', 10) == []
 
 
+def test_names_are_listed_by_their_length(store, make_file):
+    store.replace([
+        make_file("ab.py", "x\n", symbols=["Cart.totalPrice"], imports=["os.path"]),
+        make_file("b.py", "y\n", symbols=["total_price", "Größe"]),
+    ])  # fmt: skip
+    assert sorted(store.known_names(2, 10)) == ["ab", "grosse", "ospath", "totalprice"]
+    assert store.known_names(14, 14) == ["carttotalprice"]
+    store.remove(["ab.py"])
+    assert sorted(store.known_names(2, 99)) == ["grosse", "totalprice"]
+
+
 def test_files_under_a_folder_or_of_one_name(store, make_file):
     inside = ["lib/a.py", "lib/b/c.py", "lib/caf\udce9.py"]
     others = ["lib", "lib.py", "lib-2/a.py", "lib0/a.py", "a/lib/a.py", "caf\udce9/a.py"]

@@ -192,6 +192,7 @@ def test_the_first_answer_needs_nothing_heavy():
 def test_no_call_on_a_pipe_needs_the_sdk():
     program = (
         "import sys, sonde.mcp.stdio, sonde.mcp.requests, sonde.tools, sonde.app\n"
+        "[*sonde.tools.TOOLS, *sonde.tools.ROUTES]\n"
         "print([name for name in ('mcp', 'pydantic', 'starlette') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

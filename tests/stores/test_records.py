@@ -209,3 +209,18 @@ class TestJson:
         with pytest.raises(StorageUnusable) as caught:
             write_json(tmp_path / "file" / "x.json", {})
         assert str(tmp_path / "file") in caught.value.developer_message
+
+
+def test_metadata_that_were_read_before_are_read_again_when_the_file_changes(tmp_path):
+    save_metadata(tmp_path, Metadata("/p", "now", generation=1))
+    assert load_metadata(tmp_path).generation == load_metadata(tmp_path).generation == 1
+    whole = (tmp_path / "metadata.json").read_text()
+    for generation in range(2, 9):
+        save_metadata(tmp_path, Metadata("/p", "now", generation=generation))
+        assert load_metadata(tmp_path).generation == generation
+    (tmp_path / "metadata.json").write_text(whole[:20])
+    assert load_metadata(tmp_path) is None
+    (tmp_path / "metadata.json").unlink()
+    assert load_metadata(tmp_path) is None
+    (tmp_path / "metadata.json").write_text(whole)
+    assert load_metadata(tmp_path).generation == 1

@@ -263,6 +263,19 @@ def test_declaring_an_argument_loads_no_verb():
 
 def test_listing_tools_imports_nothing_heavy():
     heavy = {"anyio", "lancedb", "mcp", "onnxruntime", "pydantic", "tokenizers"}
-    script = "import sys, sonde.tools as t, sonde.mcp.stdio; t.TOOLS; print(*sys.modules)"
+    script = "import sys, sonde.tools as t, sonde.mcp.stdio; [*t.TOOLS]; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert heavy.isdisjoint(run.stdout.split())
+
+
+def test_a_tool_is_found_without_importing_those_after_it():
+    others = {"sonde.tools.disk", "sonde.tools.knowledge", "sonde.knowledge.importing"}
+    script = (
+        "import sys\nfrom sonde.tools import TOOLS\nfrom sonde.tools.tool import find_tool\n"
+        "find_tool(TOOLS, 'hybrid_search')\nprint(*sys.modules)\nprint(*[t.name for t in TOOLS])"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported, named = run.stdout.splitlines()
+    assert others.isdisjoint(imported.split())
+    assert "sonde.tools.code" in imported.split()
+    assert {"search_code", "knowledge_search", "cd"} <= set(named.split())

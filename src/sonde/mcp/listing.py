@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Literal
 
 from sonde.errors import InvalidRequest, TooManyRequests
@@ -78,7 +79,7 @@ class ToolLimits:
         self._clock, self._lock = clock, threading.Lock()
         self._rates: dict[str, tuple[int, int]] = {}
         self._buckets: dict[str, Buckets] = {}
-        known = {fold_tool_name(name) for name in names} | {_EVERY}
+        known = {_EVERY, *map(fold_tool_name, names)} if rules else {_EVERY}
         for rule in rules:
             name, _, rate = rule.partition("=")
             count, _, unit = rate.partition("/")
@@ -114,13 +115,13 @@ class ToolLimits:
 class Listing:
     """Which tools are shown, and how."""
 
-    tools: tuple[Tool, ...]
+    tools: Iterable[Tool]
     """All tools; those not listed can be called too."""
     toolsets: tuple[str, ...] = DEFAULT_TOOLSETS
     """Toolsets to list; `all` means every one."""
     spelling: Spelling = "portable"
     enhanced: bool = False
-    routes: tuple[Route, ...] = ()
+    routes: Iterable[Route] = ()
     """Routes that can be read are listed as resources."""
     tool_limits: tuple[str, ...] = ()
     """Rate limits of tools, as in the settings."""
@@ -130,8 +131,8 @@ class Listing:
     @cached_property
     def limits(self) -> ToolLimits:
         """The rate limits of all tools and routes."""
-        tools = [name for tool in self.tools for name in (tool.name, *tool.aliases)]
-        return ToolLimits(self.tool_limits, [*tools, *(route.name for route in self.routes)])
+        tools = (name for tool in self.tools for name in (tool.name, *tool.aliases))
+        return ToolLimits(self.tool_limits, chain(tools, (route.name for route in self.routes)))
 
     @cached_property
     def entries(self) -> list[Json]:

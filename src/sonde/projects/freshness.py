@@ -23,6 +23,7 @@ _TRUSTED_S = 0.25
 """How long a look counts while every change is watched: less than a watcher needs. A look at 7,000
 files takes longer than an answer by words."""
 _MAX_LOOKED_FILES = 20_000  # a look at more of them takes longer than a search should
+_LARGE_S = 10.0  # how long a project that has so many counts as large, without counting again
 
 
 class KnownFiles(ProjectPart):
@@ -35,6 +36,7 @@ class KnownFiles(ProjectPart):
         """What an update could not bring in step, and when it is worth trying again."""
         self._now = project.now
         self._in_step_at = float("-inf")
+        self.large_until = float("-inf")
 
     def note(self, found: Coverage) -> None:
         """Remember a look at every file, if it found the index in step."""
@@ -106,9 +108,13 @@ def is_searchable(project: Project) -> bool:
 
 def is_too_large(project: Project) -> bool:
     """Whether looking at every file takes longer than a search should."""
-    if 0 < project.part(KnownFiles).candidates.seen <= _MAX_LOOKED_FILES:
+    part, now = project.part(KnownFiles), project.now()
+    if 0 < part.candidates.seen <= _MAX_LOOKED_FILES:
         return False
-    return sum(store.counts().files for store in project.stores().values()) > _MAX_LOOKED_FILES
+    if now >= part.large_until:
+        files = sum(store.counts().files for store in project.stores().values())
+        part.large_until = now + (_LARGE_S if files > _MAX_LOOKED_FILES else 0)
+    return now < part.large_until
 
 
 def find_stale_files(project: Project, known: Mapping[str, FileState | None]) -> set[str]:

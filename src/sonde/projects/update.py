@@ -249,13 +249,16 @@ def follow_project(workspace: Workspace, project: Project) -> None:
 
     An index that was begun and not finished is left alone: it may have been cancelled.
     """
-    if not workspace.stays or project.settings.watching == "off":
-        return
     if project.following is not None and project.following.is_alive():
         return
-    metadata = records.load_metadata(project.folder)
-    if metadata is not None and metadata.last_full_index is not None:
+    if _can_follow(workspace, project):
         project.start_following(lambda: workspace.start_follower(workspace, project))
+
+
+def _can_follow(workspace: Workspace, project: Project) -> bool:
+    metadata = records.load_metadata(project.folder)
+    is_whole = metadata is not None and metadata.last_full_index is not None
+    return workspace.stays and project.settings.watching != "off" and is_whole
 
 
 def refresh(
@@ -276,7 +279,10 @@ def refresh(
     part, watched = project.part(KnownFiles), following and following.is_current()
     in_use = follow or not workspace.stays or part.candidates.seen
     if not in_use or is_too_large(project):
-        if workspace.stays and not watched and not project.is_fresh() and strategy != "git":
+        # who begins to follow compares everything, once the first search has its answer
+        begins = follow and following is None and _can_follow(workspace, project)
+        known = begins or watched or project.is_fresh() or strategy == "git"
+        if workspace.stays and not known:
             index_job(workspace, project, existing=True)
         return _trust_index(project)
     if watched and not look and part.is_in_step() and not _is_unfinished(project):

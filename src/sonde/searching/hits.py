@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ENDINGS = ("", "e", "s", "es", "ed", "er", "or", "ing", "ion", "ate", "ation", "y", "ies")
 _LIKENESS = 0.75  # of a name that is offered instead: one letter in four may differ
 _MOST_NAMES = 3  # that are offered
+_MOST_NEAR = 30  # that are looked up: some name files, imports or scopes
 
 Read = Callable[[str], FileContent | Skipped]
 
@@ -153,26 +155,30 @@ def _find_names(stores: Sequence[ChunkStore], asked: str) -> list[str]:
     names = _list_names((store, store.paths_beginning(asked, _MOST_NAMES)) for store in stores)
     near = sorted(name for name in names if name.startswith(wanted))
     if not near:
-        names = _list_names(((store, store.files()) for store in stores), frozenset(wanted))
-        near = difflib.get_close_matches(wanted, names, _MOST_NAMES, _LIKENESS)
-    return [names[name] for name in near[:_MOST_NAMES]]
+        known = sorted({name for store in stores for name in _list_fitting(store, wanted)})
+        near = difflib.get_close_matches(wanted, known, _MOST_NEAR, _LIKENESS)
+        names = _list_names((store, sorted(store.paths_named(near))) for store in stores)
+    return [names[name] for name in near if name in names][:_MOST_NAMES]
 
 
-def _list_names(
-    chosen: Iterable[tuple[ChunkStore, Collection[str]]], letters: frozenset[str] = frozenset()
-) -> dict[str, str]:
-    """The names of definitions in these files, not headings, by their last part, folded; those
-    with too few of these letters cannot be near, and are left out before they are folded."""
+def _list_fitting(store: ChunkStore, wanted: str) -> Iterable[str]:
+    """The names of an index that have the length and enough of the letters to be near."""
+    letters, length = frozenset(wanted), len(wanted)
+    least = _LIKENESS * len(letters)
+    # two texts are as alike as the shorter is long, at most
+    shortest = math.ceil(length * _LIKENESS / (2 - _LIKENESS))
+    longest = int(length * (2 - _LIKENESS) / _LIKENESS)
+    known = store.known_names(shortest, longest)
+    return (name for name in known if len(letters.intersection(name)) >= least)
+
+
+def _list_names(chosen: Iterable[tuple[ChunkStore, Collection[str]]]) -> dict[str, str]:
+    """The names of definitions in these files, not headings, by their last part, folded."""
     ends: dict[str, str] = {}  # many names are in many files: each is folded once
     for store, paths in chosen:
         for known in store.names_of(paths).values():
             ends |= {name.rpartition(".")[2]: name for name, _kind in known if " " not in name}
-    least = _LIKENESS * len(letters)
-    return {
-        fold_name(end): name
-        for end, name in ends.items()
-        if len(letters.intersection(end.lower() if end.isascii() else fold_name(end))) >= least
-    }
+    return {fold_name(end): name for end, name in ends.items()}
 
 
 def _slips(term: str) -> set[str]:

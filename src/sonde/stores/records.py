@@ -128,9 +128,24 @@ def save_metadata(folder: Path, metadata: Metadata) -> None:
     )
 
 
+_read_before: dict[Path, tuple[tuple[int, ...], Metadata]] = {}
+"""What `load_metadata` read last, and the stamp of that file: every search asks three times."""
+
+
 def load_metadata(folder: Path) -> Metadata | None:
     """The contents of `metadata.json`, upgraded from an older format; None if there are none."""
     path = folder / "metadata.json"
+    stamp = _stamp(path)
+    known, metadata = _read_before.get(path, (None, None))
+    if stamp is None or known != stamp:
+        _read_before.pop(path, None)
+        metadata = _read_metadata(path)
+        if stamp and metadata:  # a failure may pass without a change of the file
+            _read_before[path] = stamp, metadata
+    return metadata
+
+
+def _read_metadata(path: Path) -> Metadata | None:
     value = _load_object(path)
     if not _get(value, "projectPath", str):
         return None
@@ -162,7 +177,7 @@ def load_metadata(folder: Path) -> Metadata | None:
     if found < len(_STEPS):
         # a home that cannot be written is upgraded again each time
         with contextlib.suppress(SondeError):
-            save_metadata(folder, metadata)
+            save_metadata(path.parent, metadata)
     return metadata
 
 
@@ -220,13 +235,18 @@ def load_refused(folder: Path) -> Refusals:
     return found
 
 
-def stamp_refused(folder: Path) -> tuple[int, int] | None:
+def stamp_refused(folder: Path) -> tuple[int, ...] | None:
     """A stamp that changes whenever the result of `load_refused` does."""
+    return _stamp(folder / "refused-files.json")
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What changes with a file; None if it cannot be seen."""
     try:
-        facts = (folder / "refused-files.json").stat()
+        facts = path.stat()
     except OSError:
         return None
-    return facts.st_ino, facts.st_mtime_ns
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 def _load_object(path: Path) -> Json:

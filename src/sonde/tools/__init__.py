@@ -1,13 +1,13 @@
 """The table of verbs, from which MCP, the REST API, the command line and the reference derive.
 
-Every module of verbs declares its own `TOOLS` and `ROUTES`. They are imported and joined when
-either is first read, so importing `sonde.tools.schema` loads no verb.
+Every module of verbs declares its own `TOOLS` and `ROUTES`. A module is imported when the tables
+here are read as far as its rows, so who looks for a tool of code imports no knowledge.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Generic, TypeVar
 
 from sonde.errors import NoSuchAddress
 from sonde.tools.route import Route
@@ -15,35 +15,42 @@ from sonde.tools.schema import Param
 from sonde.tools.tool import Tool, find_tool
 from sonde.types import Json
 
-TOOLS: tuple[Tool, ...]
-"""Every tool, in the order in which clients see them."""
-ROUTES: tuple[Route, ...]
-"""Every address, in the order of the OpenAPI document."""
+T = TypeVar("T")
 
 
-def __getattr__(name: str) -> Any:
-    if name not in ("TOOLS", "ROUTES"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _join_tables()[name == "ROUTES"]
+class Table(Generic[T]):
+    """The rows of all modules of verbs, in order; a module is imported when its first row is
+    reached."""
+
+    def __init__(self, begin: Callable[[], Iterator[T]]) -> None:
+        self._begin = begin
+
+    def __iter__(self) -> Iterator[T]:
+        return self._begin()
 
 
-@cache
-def _join_tables() -> tuple[tuple[Tool, ...], tuple[Route, ...]]:
+def _list_tools() -> Iterator[Tool]:
+    from sonde.tools import code
+
+    yield from code.TOOLS
+    from sonde.tools import pages
+
+    yield from (*pages.TOOLS, *code.CONTEXT_TOOLS, *code.MODE_TOOLS)
+    from sonde.tools import disk, index
+
+    yield from (*index.TOOLS, *disk.TOOLS, *index.JOB_TOOLS, *disk.NODE_TOOLS)
+    from sonde.tools import knowledge, research, sets
+
+    yield from (*sets.TOOLS, *disk.SESSION_TOOLS, *knowledge.TOOLS, *research.TOOLS)
+
+
+def _list_routes() -> Iterator[Route]:
     from sonde.tools import code, disk, index, knowledge, pages, research, sets
 
-    tools = (
-        *(*code.TOOLS, *pages.TOOLS, *code.CONTEXT_TOOLS, *code.MODE_TOOLS),
-        *(*index.TOOLS, *disk.TOOLS, *index.JOB_TOOLS, *disk.NODE_TOOLS),
-        *(*sets.TOOLS, *disk.SESSION_TOOLS),
-        *(*knowledge.TOOLS, *research.TOOLS),
-    )
-    routes = (
-        *(*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *code.FILE_ROUTES),
-        *(*disk.ROUTES, *index.JOB_ROUTES, *sets.ROUTES),
-        *(*knowledge.ENTRY_ROUTES, *research.ROUTES),
-        Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to"),
-    )
-    return tools, routes
+    yield from (*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *code.FILE_ROUTES)
+    yield from (*disk.ROUTES, *index.JOB_ROUTES, *sets.ROUTES)
+    yield from (*knowledge.ENTRY_ROUTES, *research.ROUTES)
+    yield Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to")
 
 
 def read_result_page(
@@ -56,5 +63,11 @@ def read_result_page(
     tool = app.workspace.results.find_tool(cursor)
     if not isinstance(tool, str):
         raise NoSuchAddress("the results name no tool", address=cursor)
-    answer: Json = find_tool(_join_tables()[0], tool).call(app, cursor=cursor, work=work)
+    answer: Json = find_tool(TOOLS, tool).call(app, cursor=cursor, work=work)
     return answer
+
+
+TOOLS = Table(_list_tools)
+"""Every tool, in the order in which clients see them."""
+ROUTES = Table(_list_routes)
+"""Every address, in the order of the OpenAPI document."""

@@ -174,7 +174,6 @@ def declare_signature(
 
 def find_tool(tools: Iterable[Tool], name: str) -> Tool:
     """The tool of this name, in any documented spelling and letter case."""
-    tools = tuple(tools)
     if exact := next((tool for tool in tools if tool.name == name), None):
         return exact  # nearly always
     known = {fold_tool_name(spelling): t for t in tools for spelling in (t.name, *t.aliases)}

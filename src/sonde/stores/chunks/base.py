@@ -107,6 +107,10 @@ class ChunkStore(Protocol):
     def paths_beginning(self, prefix: str, limit: int) -> list[str]:
         """The first files in order that have such a name with this beginning; a few for a menu."""
 
+    def known_names(self, shortest: int, longest: int) -> list[str]:
+        """The names of so many letters that files are known by, and the stems they import; all
+        folded, in any order."""
+
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         """Folded stem -> how many files import it."""
 

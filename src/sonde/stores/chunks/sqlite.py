@@ -173,6 +173,11 @@ class ChunkIndex:
             found = connection.execute(query, (f'known : "{wanted}" *', limit))
             return [read_stored_text(path) for (path,) in found]
 
+    def known_names(self, shortest: int, longest: int) -> list[str]:
+        with self._database.read() as connection:
+            rows = connection.execute(tables.NAMES_BY_LENGTH, (shortest, longest))
+            return [read_stored_text(name) for (name,) in rows]
+
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         query = "SELECT count(*) FROM names WHERE names MATCH ?"
         wanted = {fold_name(stem) for stem in stems} - {""}

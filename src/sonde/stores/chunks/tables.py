@@ -287,6 +287,10 @@ THEIR_CHUNKS = (
     "CROSS JOIN chunks AS c ON c.id >= f.first_chunk AND c.id < f.first_chunk + f.chunk_count"
 )
 OF_FILES = f"{_CHUNK} FROM files AS f {THEIR_CHUNKS}"
+NAMES_BY_LENGTH = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.name_terms USING fts5vocab(main, names, row);"
+    " SELECT term FROM name_terms WHERE length(term) BETWEEN ? AND ?"
+)
 
 
 def select_chunks(
