@@ -14,6 +14,7 @@ from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
 from sonde.ranking.evidence import READ_TEXTS
 from sonde.ranking.question import read_question
+from sonde.ranking.weights import choose_share
 from sonde.runtime.work import Work, WriterLock
 from sonde.searching.modes import Ranked, rank_hybrid
 from sonde.searching.search import DeepVectors, QueryVector, Search
@@ -54,7 +55,9 @@ def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
     root = tmp_path / "project"
     root.mkdir()
     (root / "shop.py").write_text(PROGRAM)
-    (root / "words.py").write_text("def count_words(text):\n    return len(text.split())\n")
+    (root / "words.py").write_text(
+        "def count_words(text):\n    # how long a sentence is\n    return len(text.split())\n"
+    )
     code, docs = SqliteChunkStore(tmp_path, "code"), SqliteChunkStore(tmp_path, "docs")
     tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=False, chunking="syntax")
     stores = {"code": code, "docs": docs}
@@ -79,7 +82,12 @@ def list_places(store: SqliteChunkStore, model: OnnxEmbedder) -> dict[str, list[
 
 
 def ask(
-    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder, *, is_complete: bool
+    store: SqliteChunkStore,
+    static: StaticEmbedder,
+    deep: OnnxEmbedder,
+    *,
+    is_complete: bool,
+    text: str = QUESTION,
 ) -> tuple[list[Ranked], list[str]]:
     """The answer, and what was embedded for it."""
     texts: list[str] = []
@@ -88,7 +96,7 @@ def ask(
         texts.extend(given)
         return deep.embed(given, "passage")
 
-    question = read_question(QUESTION)
+    question = read_question(text)
     probe = QueryVector(static.name, static.embed(question.asked, "query")[0])
     vector = deep.embed(question.asked, "query")[0]
     seen = DeepVectors(deep.name, vector, is_complete, embed)
@@ -147,3 +155,21 @@ def test_chunks_that_stay_the_same_keep_the_vectors_of_their_definitions(
     store.compact()
     assert list_places(store, deep) == {"shop.py": before, "words.py": [1, 5]}
     docs.close()
+
+
+def test_a_file_that_is_one_function_is_compared_with_its_comments(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder, tmp_path: Path
+) -> None:
+    refine(store, deep, tmp_path)
+    found, _ = ask(store, static, deep, is_complete=True, text="number of pieces of a sentence")
+    assert found[0].chunk.path == "words.py"
+    # nothing is nearer than the text as a whole, of which the comment is a part
+    assert "own_deep" not in dict(found[0].why)
+
+
+def test_a_description_leads_to_a_definition_and_a_topic_to_a_file() -> None:
+    topic = read_question("parcels and addresses")
+    described = read_question("the parcel that is on its way to somebody who bought it in a shop")
+    assert topic.is_action is described.is_action is False
+    assert choose_share(topic, is_deep=True) == choose_share(topic) == choose_share(described)
+    assert choose_share(described, is_deep=True) == 1.0

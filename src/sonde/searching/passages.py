@@ -20,7 +20,7 @@ from sonde.ranking.passages import (
     weigh_features,
 )
 from sonde.ranking.question import Question
-from sonde.ranking.weights import PASSAGE_DEEP, choose_passage_weights, choose_share
+from sonde.ranking.weights import PASSAGE_READ, choose_passage_weights, choose_share
 from sonde.searching.search import (
     Search,
     choose_report_terms,
@@ -68,7 +68,7 @@ def deepen_passages(search: Search, groups: Sequence[Group], share: float) -> No
         one.features["own_deep"] = value - min(near)
     for group in groups:
         for one in group.passages:
-            one.weigh(PASSAGE_DEEP)
+            one.weigh(PASSAGE_READ)
         group.passages.sort(key=_sort_key)
 
 
@@ -92,7 +92,7 @@ def gather_passages(
     weights = choose_passage_weights(question, is_deep=bool(near))
     best = {key: value for (key, _), value in sorted(near.items(), key=itemgetter(1))}
     hopeful = _choose_hopeful({**scores, "own_deep": best}, weights, lines.values())
-    share = max(choose_share(question), _LEAST_SHARE)
+    share = max(choose_share(question, is_deep=bool(near)), _LEAST_SHARE)
     kept: list[Passage] = []
     others: list[tuple[float, Passage]] = []
     rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}
@@ -102,9 +102,11 @@ def gather_passages(
             file, symbols.get(path, ()), lines.get(path, ()), hopeful, question
         )
         measure_names(question, passages)
+        is_alone = len(symbols.get(path, ())) == len(lines.get(path, ())) == 1
         for one in passages:
             if near and one.chunks:
-                own = near.get((one.chunks[0], one.start_line))
+                # where the file is this function, the chunk's vector has its comments too
+                own = None if is_alone else near.get((one.chunks[0], one.start_line))
                 one.features["own_deep"] = (
                     max(near.get((key, 0), -1.0) for key in one.chunks) if own is None else own
                 )
