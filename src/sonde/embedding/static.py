@@ -86,19 +86,15 @@ class Pieces:
 
         def split_part(part: str) -> tuple[int, ...]:
             ids = pieces.split_word(part)
-            if pieces.unknown not in ids:
-                return ids
-            # A pair of ideographs is seldom a piece, each of them mostly is.
-            each = chain.from_iterable(map(pieces.split_word, "" if part.isascii() else part))
-            return tuple(id_ for id_ in each if id_ != pieces.unknown)
-
-        def split_word(word: str) -> tuple[int, ...]:
-            first, *more = split_identifier(word) or [""]
-            found = parts[first]
-            return tuple(chain(found, *map(parts.__getitem__, more))) if more else found
+            if pieces.unknown in ids and not part.isascii():
+                # A pair of ideographs is seldom a piece, each of them mostly is.
+                ids = tuple(chain.from_iterable(map(pieces.split_word, part)))
+            return tuple(id_ for id_ in ids if id_ != pieces.unknown)
 
         parts = WordCache(split_part)
-        self._rows = WordCache(split_word)
+        self._rows = WordCache(
+            lambda word: tuple(chain.from_iterable(map(parts.__getitem__, split_identifier(word))))
+        )
 
     def find_rows(self, text: str) -> NDArray[np.intp]:
         """The distinct rows of a text, in order, so that sums do not depend on the process."""

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, filterfalse
+from itertools import chain
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -229,12 +229,9 @@ def _strip_accents(text: str, *, keep: str = "", drop: str = "") -> str:
     """The text without accents, its letter case unchanged (`Übung` -> `Ubung`)."""
     if text.isascii():
         return text
-    letters: Iterable[str] = unicodedata.normalize("NFKD", text)
-    if keep or drop:
-        letters = (c for c in letters if c in keep or not (unicodedata.combining(c) or c in drop))
-    else:
-        letters = filterfalse(unicodedata.combining, letters)
-    return unicodedata.normalize("NFC", "".join(letters))
+    decomposed = unicodedata.normalize("NFKD", text)
+    kept = (c for c in decomposed if c in keep or not (unicodedata.combining(c) or c in drop))
+    return unicodedata.normalize("NFC", "".join(kept))
 
 
 def _split_runs(text: str) -> Iterator[str]:
