@@ -96,9 +96,10 @@ class Pieces:
             lambda word: tuple(chain.from_iterable(map(parts.__getitem__, split_identifier(word))))
         )
 
-    def find_rows(self, text: str) -> list[int]:
+    def find_rows(self, text: str) -> NDArray[np.intp]:
         """The distinct rows of a text, in order, so that sums do not depend on the process."""
-        return sorted(set(chain.from_iterable(map(self._rows.__getitem__, set(find_words(text))))))
+        found = set(chain.from_iterable(map(self._rows.__getitem__, set(find_words(text)))))
+        return np.array(sorted(found), np.intp)
 
 
 _SHARED: WeakValueDictionary[str, Pieces] = WeakValueDictionary()
@@ -134,14 +135,18 @@ class StaticEmbedder:
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:  # noqa: ARG002
         pieces, tables = self._load()
-        vectors = np.zeros((len(texts), len(tables), DIMENSIONS), np.float32)
-        for at, text in enumerate(texts):
-            ids = np.array(pieces.find_rows(text), np.intp)
-            if len(ids):
-                # one by one and without BLAS: the same in any process, whatever comes with it
-                for (rows, scales, share), row in zip(tables, vectors[at], strict=True):
-                    np.einsum("i,ij->j", scales[ids], rows[ids].astype(np.float32), out=row)
-                    row /= (np.sqrt(np.einsum("i,i", row, row)) or 1) / share
+        # each step for all texts: what it looks up stays in the processor's cache
+        found = [pieces.find_rows(text) for text in texts]
+        vectors = np.empty((len(texts), len(tables), DIMENSIONS), np.float32)
+        for at, (rows, scales, share) in enumerate(tables):
+            part = vectors[:, at]
+            for ids, vector in zip(found, part, strict=True):
+                # row by row and without BLAS: the same in any process, whatever comes with it
+                scaled = rows.take(ids, 0).astype(np.float32)
+                scaled *= scales.take(ids)[:, None]
+                np.add.reduce(scaled, axis=0, out=vector)
+            lengths = np.sqrt(np.einsum("ij,ij->i", part, part))
+            part /= (np.where(lengths, lengths, 1) / share)[:, None]
         return vectors.reshape(len(texts), self.dimensions)
 
     def close(self) -> None:

@@ -55,10 +55,11 @@ def prepare_files(order: PrepareOrder, embedder: Embedder | None = None) -> Prep
     for content in order.contents:
         state = state_of(content, order.kind)
         cut = parse_source(content.path, content.text, kind=order.kind, method=order.method)
-        parsed = ParsedFile(state, cut.chunks, cut.symbols, cut.imports, cut.tags)
-        files.append(replace(parsed, words=list_file_terms(parsed)))
+        files.append(ParsedFile(state, cut.chunks, cut.symbols, cut.imports, cut.tags))
         if cut.truncated:
             cut_short.append(state)
+    # after all are parsed: what each step looks up stays in the processor's cache
+    files = [replace(file, words=list_file_terms(file)) for file in files]
     if embedder is None:
         return Prepared(files, cut_short)
     texts = _list_texts([file for file in files if file.state.path in order.embedded])
