@@ -85,7 +85,7 @@ def write_shares(ranks: Sequence[int]) -> str:
 
 def main() -> None:
     apps, flask = map(Path, sys.argv[1:])
-    static, deep = load_provider("static"), load_provider("deep")
+    static, deep = load_provider("everyday"), load_provider("deep")
     models = {
         "words": KnowledgeModels(),
         "static": KnowledgeModels(static),

@@ -1,6 +1,7 @@
 """Notes asked for in other words, through the real server.
 
     python benchmarks/notes.py [--set data/notes.jsonl] [--among FILE] [--docs] [--show N]
+        [--model FOLDER]
 
 Each line of the set is a note; 218 have a question that shares no word with its note, the others
 only distract, as do the notes of another set (`--set data/notes_everyday.jsonl --among
@@ -8,7 +9,7 @@ data/notes.jsonl`). The notes are brought in by `sonde knowledge import`, or wit
 as a project's documents. Asked three times: with the static model alone; as right after an import,
 when the deep model has read nothing but reads the best candidates of each question (in this
 process, so that nothing is embedded in the background); and once it has read everything. The
-questions were written before anything was fitted.
+questions were written before anything was fitted. `--model` asks once, of a model of your own.
 """
 
 from __future__ import annotations
@@ -60,9 +61,11 @@ def ask_all(
 ) -> list[int]:
     """The place of each question's note, with the models of one stage."""
     env = dict(os.environ, SONDE_HOME=str(home), SONDE_EMBEDDING=embedding, SONDE_ASSUME_YES="1")
+    if embedding not in ("static", "auto"):
+        env |= {"SONDE_EMBEDDING": "model", "SONDE_EMBEDDING_MODEL": embedding}
     command = [str(Path(sys.executable).with_name("sonde"))]
     if docs:
-        step = [*command, "index", ".", *(["--deep"] if embedding == "auto" else [])]
+        step = [*command, "index", ".", *(["--deep"] if embedding != "static" else [])]
     else:
         step = [*command, "knowledge", "import", str(folder)]
     subprocess.run(step, env=env, cwd=folder, check=True, stdout=subprocess.DEVNULL)
@@ -113,9 +116,11 @@ def main() -> None:
     parser.add_argument("--set", type=Path, default=default)
     parser.add_argument("--among", type=Path)
     parser.add_argument("--docs", action="store_true")
+    parser.add_argument("--model", type=Path, help="a folder, as `embeddingModel` takes it")
     parser.add_argument("--show", type=int, default=0, metavar="N", help="list the N worst")
     args = parser.parse_args()
-    for embedding in ("static", "at once", "auto"):
+    named = [str(args.model.resolve())] if args.model else ["static", "at once", "auto"]
+    for embedding in named:
         with tempfile.TemporaryDirectory() as place:
             folder, home = Path(place) / "notes", Path(place) / "home"
             folder.mkdir()

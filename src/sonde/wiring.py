@@ -304,8 +304,9 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
 
 
 def _open_library(settings: Settings, workspace: Workspace, users: Users) -> Library:
+    is_named = workspace.deep and not workspace.background_deep
     models = KnowledgeModels(
-        load_provider("everyday") if workspace.static else None, workspace.deep,
+        load_provider("everyday") if workspace.static or is_named else None, workspace.deep,
         workspace.background_deep, settings.home / "knowledge", in_background=workspace.stays,
     )  # fmt: skip
     uploads = settings.home / "uploads"

@@ -174,14 +174,41 @@ def test_what_is_no_name_is_never_asked_for(name: str, tmp_path: Path) -> None:
         fetch_model(name, tmp_path, print, "http://127.0.0.1:1")
 
 
-def run_sonde(project: Path, hub: str, *argv: str) -> subprocess.CompletedProcess[str]:
+def run_sonde(
+    project: Path, hub: str, *argv: str, **changed: str
+) -> subprocess.CompletedProcess[str]:
     home = project.parent / "home"
     environ = {
         "HOME": str(home), "SONDE_HOME": str(home / "sonde"), "PATH": os.environ["PATH"],
         "SONDE_EMBEDDING": "model", "SONDE_EMBEDDING_MODEL": NAME, "SONDE_EMBEDDING_HUB": hub,
-    }  # fmt: skip
+    } | changed  # fmt: skip
+    environ = {name: value for name, value in environ.items() if value}
     command = [sys.executable, "-m", "sonde.cli.main", *argv]
     return subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True)
+
+
+def test_one_command_fetches_a_model_saves_it_and_lets_it_read_what_is_there(
+    hub: Hub, tmp_path: Path
+) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "sea.md").write_text("The walrus and the otter share the sea.")
+    without = {"SONDE_EMBEDDING": "", "SONDE_EMBEDDING_MODEL": ""}
+    assert run_sonde(tmp_path / "notes", hub.address, "knowledge", "import", ".").returncode == 0
+    done = run_sonde(tmp_path / "notes", hub.address, "model", NAME, "--json", **without)
+    assert done.returncode == 0, done.stderr
+    assert "Done! Model cached for future use." in done.stderr
+    said = json.loads(done.stdout)
+    assert (said["read"], said["of"]) == (1, 1)
+    config = json.loads(Path(said["settings"]).read_text())
+    assert config == {"embedding": "model", "embeddingModel": NAME}
+    asked = json.loads(
+        run_sonde(
+            tmp_path / "notes", hub.address, "knowledge", "search", "otter", "--json", **without
+        ).stdout
+    )
+    assert asked["results"][0]["score_type"] == "fts+vector"
+    assert run_sonde(tmp_path / "notes", hub.address, "model", "a b", **without).returncode == 2
+    assert json.loads(Path(said["settings"]).read_text()) == config
 
 
 @pytest.mark.row("001-91", "001-92")

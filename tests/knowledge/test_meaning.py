@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.loopback import running
 
 from sonde.app import App
 from sonde.embedding.base import load_provider
-from sonde.embedding.nearness import measure_nearness
+from sonde.embedding.nearness import find_nearness, measure_spread
+from sonde.embedding.server import EmbeddingServer
 from sonde.knowledge.editing import count_knowledge, import_knowledge
 from sonde.knowledge.ranking import KnowledgeSearch, read_knowledge_query
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing, refine_knowledge
 from sonde.ranking.evidence import NEAR_ENOUGH, READ_TEXTS, Evidence, weigh_evidence
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
+from sonde.tools.code import search_docs
+from sonde.tools.index import create_index
 from sonde.tools.knowledge import knowledge_search
 from sonde.wiring import build_app
 
@@ -117,7 +121,7 @@ def test_a_server_lets_the_deep_model_read_the_best_notes_at_once(tmp_path: Path
     query = read_knowledge_query("when do we travel to Austria's capital by rail")
     static = load_provider("everyday")
     for first, stays, read in ((static, False, 0), (None, True, 0), (static, True, READ_TEXTS)):
-        models = KnowledgeModels(first, deep, in_background=stays)
+        models = KnowledgeModels(first, deep, lambda _check: deep, in_background=stays)
         search = KnowledgeSearch(store, query, models)
         found = search.rank("notes")
         assert store.coverage("notes", deep.name)[0] == read
@@ -125,6 +129,32 @@ def test_a_server_lets_the_deep_model_read_the_best_notes_at_once(tmp_path: Path
     replace(search, sources=4).rank("notes")
     assert store.coverage("notes", deep.name)[0] == read + read // 4
     store.close()
+
+
+def test_notes_and_documents_are_ranked_by_a_service_that_is_named(tmp_path: Path) -> None:
+    """By the table at once and by the service afterwards, as by the bundled deep model."""
+    from sonde.settings import load_settings
+
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    for name, text in NOTES.items():
+        (folder / f"{name}.md").write_text(text)
+    with running(EmbeddingServer(load_provider("deep"), 0)) as server:
+        service = {"embedding": "http", "embedding_endpoint": server.address}
+        settings = load_settings({}, home=tmp_path / "home", assume_yes=True, **service)
+        app = build_app(settings, start=folder)
+        import_knowledge(app.knowledge, str(folder), work=work())
+        models, store = app.knowledge.models, app.knowledge.of("local")
+        assert models.static
+        assert models.deep
+        assert store.coverage("notes", models.static.name) == (len(NOTES), len(NOTES))
+        assert refine_knowledge(models, models.deep, store, work()) == len(NOTES)
+        create_index(app, work=work())
+        for question, name in QUESTIONS.items():
+            assert ask(app, question)["results"][0]["title"] == name
+            found: Any = search_docs(app, question, work=work())
+            assert found["results"][0]["path"] == f"{name}.md"
+        app.close()
 
 
 def test_damaged_deep_vectors_are_named_in_the_answer(deep_app: App) -> None:
@@ -175,9 +205,10 @@ def test_nearness_means_the_same_in_a_model_that_is_not_bundled() -> None:
             pass
 
     other: Any = Stretched()
-    alike = measure_nearness(static, 0.4)
-    assert measure_nearness(other, (0.4 + 1) / 2) == pytest.approx(alike, abs=0.2)
-    assert measure_nearness(other, 0.5 + 0.03 / 2) < NEAR_ENOUGH
+    measure_spread(other)
+    alike = find_nearness(static.name, 0.4)
+    assert find_nearness(other.name, (0.4 + 1) / 2) == pytest.approx(alike, abs=0.2)
+    assert find_nearness(other.name, 0.5 + 0.03 / 2) < NEAR_ENOUGH
 
 
 def test_what_is_weighed_by_several_stages_is_one_scale() -> None:

@@ -72,6 +72,7 @@ def test_a_named_service_embeds_the_index_and_the_question(
     status = get_index_status(app, work=Work())
     assert status["details"]["vectors"] == {f"openai:127.0.0.1:{server.server_port}/m@256": "2/2"}
     assert "otherModel" not in status["details"]
+    ask(app, "send", mode="semantic")  # what similarities mean is measured once
     before = len(server.seen)
     paths, note = ask(app, "send a web request over the network", mode="semantic")
     assert paths[0] == "net.py"

@@ -211,6 +211,11 @@ COMMANDS = (
         _flag("--remove", about="remove what setup added"),
         _flag("--dry-run", about="show what would change, and change nothing"),
     ), "sonde setup claude-code codex --scope project --guide"),
+    Command("model", "choose the embedding model of notes, documents and code", "setup:run_model", (
+        _value("name", metavar="MODEL", words="folder", needed=True,
+               about="a sentence-transformers folder with an ONNX file, owner/name on the hub "
+                "(downloaded once), or auto: the bundled models"),
+    ), "sonde model sentence-transformers/all-mpnet-base-v2"),
     Command("uninstall", "remove sonde's entries, indexes and caches from this machine",
             "uninstall:run_uninstall", (
         _flag("--all", about="also delete personal knowledge (`sonde knowledge export` saves it)"),

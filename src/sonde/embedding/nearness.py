@@ -30,19 +30,18 @@ _SPREADS: dict[str, tuple[float, float]] = {
 _BUNDLED = frozenset(_SPREADS)
 
 
-def find_nearness(name: str, similarity: float) -> float | None:
-    """The same for a model by its name; None unless it is bundled or was measured."""
-    mean, spread = _SPREADS.get(name, (0.0, 0.0))
-    return (similarity - mean) / spread if spread else None
-
-
-def measure_nearness(model: Embedder, similarity: float) -> float:
-    """A similarity in spreads above that of unrelated texts, the same in every model."""
+def measure_spread(model: Embedder) -> None:
+    """Measure what the similarities of a model mean, once; the bundled ones are known."""
     if model.name not in _SPREADS:
         asked = model.embed(UNRELATED[::2], "query")
         similar = asked @ model.embed(UNRELATED[1::2], "passage").T
         _SPREADS[model.name] = float(similar.mean()), float(similar.std()) or 1.0
-    mean, spread = _SPREADS[model.name]
+
+
+def find_nearness(name: str, similarity: float) -> float:
+    """A similarity in spreads above that of unrelated texts, the same in every model; the model
+    of this name must be measured."""
+    mean, spread = _SPREADS[name]
     return (similarity - mean) / spread
 
 
@@ -58,5 +57,5 @@ def describe_language(model: Embedder | None, question: str) -> str:
         return ""
     return (
         f"the question seems to be in {language}, which the bundled models do not understand: "
-        "only texts with its words are found. Set `embedding` to name a model that does"
+        "only texts with its words are found. `sonde model` sets one that does"
     )

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from sonde import errors
 from sonde.embedding.base import Embedder, Vectors
-from sonde.embedding.nearness import can_read, measure_nearness
+from sonde.embedding.nearness import can_read, find_nearness, measure_spread
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing, embed_pieces
 from sonde.knowledge.who_and_when import WhoAndWhen
 from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, choose_read, count_covered, weigh_evidence
@@ -235,7 +235,7 @@ class KnowledgeSearch:
             vector = self._vectors.get(model.name) if model else None
             if model and vector is not None and near[model.name]:
                 similar = store.compare(source, model.name, vector, ids)
-                nearness = {key: measure_nearness(model, each) for key, each in similar.items()}
+                nearness = {key: find_nearness(model.name, each) for key, each in similar.items()}
                 by_kind[kind] = _keep_best(nearness, places)
         best = max((score for score, _ in words.values()), default=1.0)
         found: dict[object, RankedPiece] = {}
@@ -257,7 +257,7 @@ class KnowledgeSearch:
         it did; it is not loaded for a single question, and a named service is not waited for."""
         have, total = self.store.coverage(source, deep.name)
         is_ready = self.models.in_background or deep.is_loaded
-        if have == total or not is_ready or not self.models.static:
+        if have == total or not is_ready or not self.models.static or not self.models.background:
             return False
         scores = weigh_evidence([evidence for _, evidence in found])
         ranked = sorted(zip(scores, found, strict=True), key=lambda each: -each[0])
@@ -287,6 +287,7 @@ class KnowledgeSearch:
     def _embed(self, model: Embedder) -> Vectors | None:
         if model.name not in self._vectors:
             try:
+                measure_spread(model)
                 self._vectors[model.name] = model.embed([self.question.text], "query")[0]
             except UNREADABLE as error:
                 without = "the deeper model" if self.models.static else "vectors"

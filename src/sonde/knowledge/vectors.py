@@ -125,12 +125,16 @@ def start_deep_vectors(
 
 
 def refine_knowledge(
-    models: KnowledgeModels, embedder: Embedder, store: KnowledgeStore, work: Work
+    models: KnowledgeModels,
+    embedder: Embedder,
+    store: KnowledgeStore,
+    work: Work,
+    wait_s: float = 0,
 ) -> int:
     """Give every piece its deep vector, then drop those of models that are no longer used."""
     done, lease = 0, secrets.token_hex(8)
     try:
-        with WriterLock(models.folder or Path(), "refine.lock").held(wait_s=0):
+        with WriterLock(models.folder or Path(), "refine.lock").held(wait_s=wait_s):
             for source in SOURCES:
                 while count := _embed_leased(store, source, embedder, work, lease):
                     done += count

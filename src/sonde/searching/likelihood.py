@@ -14,7 +14,7 @@ from heapq import nlargest
 from operator import attrgetter
 
 from sonde.embedding.base import Embedder
-from sonde.embedding.nearness import find_nearness, measure_nearness
+from sonde.embedding.nearness import find_nearness
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.evidence import (
     OPENING_CHARS,
@@ -60,7 +60,7 @@ def rate_hits(store: ChunkStore | None, vectors: QueryVectors, hits: Sequence[Hi
 def weigh_docs(search: Search, question: Question, files: Sequence[Candidate]) -> bool:
     """Weigh documents by the evidence that knowledge is weighed by, beside what their names say.
 
-    Returns whether it could; not without vectors of a model whose similarities are known.
+    Returns whether it could; not without vectors.
     """
     weights = _weigh_terms(search.store, question)
     best = sorted(files, key=lambda file: -file.features["lexical_rel"])[:_WEIGHED]
@@ -78,6 +78,8 @@ def _weigh_evidence(search: Search, files: Sequence[Candidate], covered: float) 
     for file in files:
         static = _find_nearest(search.probe, file.scores["dense"])
         deep = _find_nearest(search.deep, file.scores["deep"])
+        if search.probe and not search.probe.is_static:
+            static, deep = None, static
         if static is None and deep is None:
             return False
         evidence = Evidence(file.features["lexical_rel"], covered, static, deep)
@@ -146,7 +148,7 @@ def _gather(
         vector = vectors.read(model) if found else None
         if vector is None:
             return None
-        return max(measure_nearness(model, float(row @ vector)) for row in found.values())
+        return find_nearness(model.name, max(float(row @ vector) for row in found.values()))
 
     static, deep = (measure(model) for model in vectors.models)
     return Evidence(1.0, known, static, deep)

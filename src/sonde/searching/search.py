@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from sonde.embedding.base import PASSAGE_MODES, Embedder, RecentVectors, Vectors
+from sonde.embedding.nearness import measure_spread
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
@@ -54,6 +55,8 @@ class QueryVector:
     """A report's sentences, where the query is one."""
     embed: Callable[[Sequence[str]], Vectors] | None = None
     """Embeds passages; None where that takes too long to do while the caller waits."""
+    is_static: bool = True
+    """Whether it is the static model, or the deeper one alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,8 @@ class QueryVectors:
                     partial(embedder.embed, mode="passage") if embedder is self._static else None
                 )
                 report = vectors[1] if len(vectors) > 1 else None
-                return QueryVector(embedder.name, vectors[0], report, embed)
+                is_static = embedder is self._static
+                return QueryVector(embedder.name, vectors[0], report, embed, is_static)
         return None
 
     def deep(self, store: ChunkStore, kind: Kind, probe: QueryVector) -> DeepVectors | None:
@@ -162,6 +166,7 @@ class QueryVectors:
     def _embed(self, embedder: Embedder) -> Vectors | None:
         if embedder.name not in self._vectors:
             try:
+                measure_spread(embedder)
                 self._vectors[embedder.name] = embedder.embed(self.question.asked, "query")
             except (EmbeddingFailed, ModelDownloadFailed, MissingExtra) as error:
                 without = embedder is self._deep and self._static

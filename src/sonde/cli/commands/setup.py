@@ -1,10 +1,11 @@
-"""`sonde setup`: add the server to the configuration of agents, or remove it."""
+"""`sonde setup`, which adds the server to the configuration of agents, and `sonde model`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sonde.agents.configs import decode_config, read_config, replace_config
 from sonde.agents.json_edit import put_jsonc
@@ -17,6 +18,7 @@ from sonde.errors import ConfirmationRequired, SondeError, UnknownArgument
 from sonde.settings import RULES
 
 _DONE_WORDS = {"add": "added to", "update": "updated in", "remove": "removed from"}
+_OTHER_MODEL_S = 60.0  # to wait for a process that embeds knowledge with the model used so far
 _DIFF_STYLES = {"+": "good", "-": "bad", "@": "dim"}
 
 
@@ -59,21 +61,56 @@ def run_setup(session: Session) -> int:
 
 def _offer_auto_index(session: Session) -> None:
     """Ask once whether servers may index the project they are started in, and save the answer."""
-    config = session.settings.home / "config.json"
     asks = session.console.is_interactive() and not (session.args.json or session.args.yes)
     if session.settings.sources["auto_index"] != "default" or not (asks or session.args.auto_index):
         return
     wanted = session.args.auto_index or session.console.ask_yes(
         "When an agent starts in a project that has no index, index it without asking?"
     )
-    before = read_config(config)
-    text, mark = decode_config(before, config)
-    after = put_jsonc(text, (RULES["auto_index"].key,), wanted)
-    config.parent.mkdir(parents=True, exist_ok=True)
-    replace_config(config, before, mark + after.encode())
+    config = _save_settings(session, {"auto_index": wanted})
     if not session.args.json:
         state = "on" if wanted else "off"
         session.note(f"autoIndex is {state}, in {escape_controls(str(config))}")
+
+
+def _save_settings(session: Session, values: Mapping[str, object]) -> Path:
+    """Write settings into the user's config.json. Returns its path."""
+    config = session.settings.home / "config.json"
+    before = read_config(config)
+    text, mark = decode_config(before, config)
+    for name, value in values.items():
+        text = put_jsonc(text, (RULES[name].key,), value)
+    config.parent.mkdir(parents=True, exist_ok=True)
+    replace_config(config, before, mark + text.encode())
+    return config
+
+
+def run_model(session: Session) -> int:
+    """Check an embedding model, save it as the user's, and embed personal knowledge with it."""
+    from sonde.knowledge.vectors import count_deep, refine_knowledge
+    from sonde.wiring import open_provider
+
+    name, library = session.args.name, session.app.knowledge
+    place = session.at(Path(name).expanduser())
+    values = {"embedding": "model", "embedding_model": str(place) if place.is_dir() else name}
+    if name == "auto":
+        values = {"embedding": "auto"}
+    chosen: Any = values  # of the types that the settings have
+    with session.working() as work:
+        embedder: Any = open_provider(replace(session.settings, **chosen), session.note)
+        embedder.embed(["ready"], "query")  # downloads it, and raises if it cannot be used
+        config = _save_settings(session, values)
+        models, store = replace(library.models, deep=embedder), library.of(session.caller.user)
+        refine_knowledge(models, embedder, store, work, wait_s=_OTHER_MODEL_S)
+    have, total = count_deep(models, store)
+    facts = {"model": embedder.name, "dimensions": embedder.dimensions, "settings": str(config)}
+    read = f"it has read {have:,} of {total:,} texts of knowledge"
+    session.print_done(facts | {"read": have, "of": total}, f"the model is {embedder.name}; {read}")
+    for source in (session.settings.sources[key] for key in values):
+        if source.startswith("environment"):
+            session.note(f"the {source} has precedence over {config}: unset it")
+    session.note("`sonde index --deep` embeds a project with it; agents use it when restarted")
+    return FOUND
 
 
 def choose_agents(machine: Machine, names: list[str]) -> list[Agent]:
