@@ -101,8 +101,8 @@ def start_deep_embedding(
 def _refine(project: Project, embedder: Embedder, work: Work, *, gently: bool) -> int:
     """Give chunks and definitions their deep vectors, those of the files shown most first.
 
-    Work in the background leaves a project to the process that has begun. Whoever asked for the
-    vectors does not: that process may be waiting until the machine is idle.
+    Work in the background leaves a project to the process that has begun. Work that was asked for
+    does not: that process may be waiting until the machine is idle.
     """
 
     def wanted() -> list[str]:

@@ -190,7 +190,7 @@ PASSAGE_REPORT: Mapping[str, float] = {
 
 
 _TOPIC_SHARE = 0.1  # a larger one finds fewer files of topics (docs/quality.md)
-_TOPIC_WORDS, _SENTENCE_WORDS = 5, 11
+_TOPIC_WORDS, _SENTENCE_WORDS = 9, 16
 """A question of up to so many words names a topic; one of so many describes what it is about."""
 
 
