@@ -163,7 +163,7 @@ def test_a_set_can_be_renamed(app: App, disk: Path, work: Work) -> None:
 
 
 @pytest.mark.row("002-54")
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", [*TOOLS], ids=lambda tool: tool.name)
 def test_the_nearest_name_is_offered_for_an_argument_that_is_not_there(tool: Tool) -> None:
     for argument in tool.arguments:
         for wrong in (f"{argument.name}eration", f"the_{argument.name}", argument.name[:-1]):

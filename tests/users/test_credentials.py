@@ -38,7 +38,7 @@ WORDS = {
     "jobs": "", "reindex": "--yes", "flush": "", "strategy": "lazy", "check": "", "doctor": "",
     "config": "show", "store": "convert sqlite", "push": "../team --first-stage", "export": "",
     "daemon": "status", "users": "list", "completion": "bash", "help": "serve", "version": "",
-    "delete": "--yes",
+    "model": "auto", "delete": "--yes",
 }  # fmt: skip
 """Every command that ends by itself, with words that make it do something."""
 
