@@ -15,6 +15,7 @@ from functools import cache
 from sonde.chunking import packing
 from sonde.chunking.packing import WHOLE, Breaks, add_paragraphs
 from sonde.chunking.patterns import MAX_SYMBOLS
+from sonde.text.words import is_telling
 from sonde.types import Chunk, Symbol
 
 _MARKS = {
@@ -145,10 +146,10 @@ def _find_breaks(
 
 
 def chunk_document(path: str, data: bytes, language: str) -> tuple[list[Chunk], list[Section]]:
-    """Cut a document at its headings; each chunk's header is the path and its trail.
-
-    Returns its chunks and sections.
+    """Cut a document at its headings; each chunk's header is the path, if it says something, and
+    its trail. Returns its chunks and sections.
     """
+    place = path[-packing.PATH_CHARS :] if is_telling(path.rpartition(".")[0] or path) else ""
     sections, fences = read_sections(data, language)
     cuts = packing.pack_breaks(_find_breaks(data, sections, fences), data)
     headers: list[str] = []
@@ -159,7 +160,5 @@ def chunk_document(path: str, data: bytes, language: str) -> tuple[list[Chunk], 
         trail = sections[index].trail
         if not trail and index + 1 < len(sections) and sections[index + 1].start < end:
             trail = sections[index + 1].trail
-        place = path[-packing.PATH_CHARS :]
-        titled = f"{place}\n{' > '.join(trail)}"[: packing.HEADER_CHARS]
-        headers.append(titled if trail else place)
+        headers.append("\n".join(filter(None, (place, " > ".join(trail))))[: packing.HEADER_CHARS])
     return packing.cut_bytes(path, data, cuts, headers, [""] * len(cuts)), sections

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -17,13 +16,12 @@ from sonde.runtime.jobs import Job, Jobs
 from sonde.runtime.system import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.knowledge.base import SOURCES, TITLE, KnowledgeStore, RankedPiece, Source
+from sonde.text.words import is_telling
 from sonde.types import Progress
 
 EMBEDDING_BATCH = 1_024  # pieces embedded and stored at once, with a report of progress after each
 DEEP_BATCH = 64  # the deep model takes some seconds for so many: little is lost when it is stopped
 _BEFORE_CHARS = 200  # of the message before, which often says what a reply is about
-_LETTERS = re.compile(r"[^\W\d_]{2,}")
-_UNTELLING = frozenset("copy doc document draft file img new note notes page scan untitled".split())
 _LEASE_S = 120.0  # for which one server embeds for all; renewed with every batch
 
 log = logging.getLogger(__name__)
@@ -98,9 +96,7 @@ def _write_passages(
 
 
 def _write_passage(title: str, text: str) -> str:
-    """A text below its title, unless that says nothing (`note-012`, `Untitled 3`)."""
-    says = not _UNTELLING.issuperset(_LETTERS.findall(title.casefold()))
-    return f"{title}\n{text}" if says else text
+    return f"{title}\n{text}" if is_telling(title) else text
 
 
 def start_deep_vectors(

@@ -69,6 +69,16 @@ class WordCache(dict[str, T]):
 
 _ASCII_PLAIN = {code: chr(code).lower() if chr(code).isalnum() else None for code in range(128)}
 
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_UNTELLING = frozenset(
+    "copy doc docs document draft file img new note notes page scan untitled".split()
+)
+
+
+def is_telling(name: str) -> bool:
+    """Whether a name says what its text is about; `note-012` and `Untitled 3` do not."""
+    return not _UNTELLING.issuperset(_LETTERS.findall(name.casefold()))
+
 
 def strip_punctuation(text: str) -> str:
     """The text without ASCII punctuation and lone surrogates, ASCII letters in lower case."""
