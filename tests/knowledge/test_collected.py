@@ -72,6 +72,8 @@ def test_calendars_contacts_and_references():
     (card,) = parse("a.vcf", b"BEGIN:VCARD\nFN:Ann Gull\nEMAIL;TYPE=home:ann@x.org\n"
                     b"ADR:;;1 Quay;Ellery;;;\nEND:VCARD\n")  # fmt: skip
     assert text_of(card) == "Ann Gull\nMail: ann@x.org\nAddress: 1 Quay Ellery"
+    (card,) = parse("a.vcf", b"BEGIN:VCARD\nFN:Ann Gull\nNOTE:C:\\\\nets\\, say\\nnet\nEND:VCARD\n")
+    assert text_of(card) == "Ann Gull\nC:\\nets, say\nnet"  # an escaped backslash before an n
     (book,) = parse("a.bib", b'@book{gull, title = {The {N}et of G{\\"o}teborg}, author="A. Gull",'
                     b" year = 1999, keywords = {sea, net}, url = {https://x.org/a_b}}")  # fmt: skip
     assert (book.path, book.title, book.tags) == ("gull", "The Net of Göteborg", ("sea", "net"))

@@ -246,6 +246,21 @@ def test_the_owner_says_what_a_file_is_taken_for(store, tmp_path):
     ]  # fmt: skip
 
 
+def test_an_import_under_another_source_files_it_there(store, tmp_path):
+    root = tmp_path / "papers"
+    root.mkdir()
+    (root / "a.md").write_text("# Walrus\nblubber\n")
+    (root / "b.txt").write_text("kelp\n")
+    bring(store, root)
+    assert [len(store.list_entries(source)) for source in ("notes", "media")] == [1, 1]
+    assert counts(bring(store, root, wanted="media")) == (1, 0, 0, 1, 1)
+    assert [len(store.list_entries(source)) for source in ("notes", "media")] == [0, 2]
+    report = bring(store, root, wanted="chats")
+    assert report.skipped == {"unknown": 2}  # and what was there stays
+    assert len(store.list_entries("media")) == 2
+    assert counts(bring(store, root)) == (0, 0, 0, 0, 2)
+
+
 def write_bomb(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", b"0" * (200 << 20))

@@ -30,6 +30,8 @@ def stamp(year: int, month: int, day: int, hour: int = 12) -> int:
         ("plans for the garden in March", "", (2026, 3, 1), (2026, 3, 31), "plans for the garden"),
         ("the budget in December", "", (2025, 12, 1), (2025, 12, 31), "the budget"),
         ("the budget in March 2024", "", (2024, 3, 1), (2024, 3, 31), "the budget"),
+        ("the budget since March", "", (2026, 3, 1), (2026, 11, 16), "the budget"),
+        ("trips since 2024", "", (2024, 1, 1), (2026, 11, 16), "trips"),
         ("photos yesterday", "", (2026, 11, 15), (2026, 11, 15), "photos"),
         ("dinner last Friday", "", (2026, 11, 13), (2026, 11, 13), "dinner"),
         ("trip last year", "", (2025, 1, 1), (2025, 12, 31), "trip"),

@@ -155,7 +155,11 @@ class _Run:
     def _take(self, one: ListedFile) -> None:
         known = self.reconciler.known.get(one.path, [])
         stamp = str(one.size), str(one.mtime_ns)
-        is_done = is_whole(known) and not _waits_for_tesseract(known)
+        is_done = (
+            is_whole(known)
+            and not _waits_for_tesseract(known)
+            and all(each.source == (self.wanted or each.source) for each in known if each.entry)
+        )
         if is_done and known[0].mark[1:3] == stamp:
             self.reconciler.pass_over(known)
             return

@@ -20,8 +20,8 @@ _WHEN = re.compile(
     r"\b(?:(?P<near>today|yesterday)"
     r"|(?P<which>last|this)\s+(?P<span>week|month|year|weekend|" + "|".join(_DAYS) + r")"
     r"|(?P<count>\d{1,3}|a|two|three)\s+(?P<unit>day|week|month|year)s?\s+ago"
-    r"|(?:in|since|during)\s+(?P<month>" + "|".join(_MONTHS) + r")(?:,?\s+(?P<of>\d{4}))?"
-    r"|in\s+(?P<year>(?:19|20)\d\d))\b",
+    r"|(?P<how>in|since|during)\s+(?:(?P<month>" + "|".join(_MONTHS) + r")(?:,?\s+(?P<of>\d{4}))?"
+    r"|(?P<year>(?:19|20)\d\d)))\b",
     re.IGNORECASE,
 )
 _COUNTS = {"a": 1, "two": 2, "three": 3}
@@ -74,7 +74,8 @@ def _read_span(when: re.Match[str], now: datetime) -> tuple[datetime, datetime]:
         month = _MONTHS.index(when["month"].casefold()) + 1 if when["month"] else 1
         year = int(when["of"] or when["year"] or now.year - (month > now.month))
         first = today.replace(year=year, month=month, day=1)
-        return first, _add_months(first, 1 if when["month"] else 12)
+        is_open = when["how"].casefold() == "since"
+        return first, today + day if is_open else _add_months(first, 1 if when["month"] else 12)
     back, span = when["which"].casefold() == "last", when["span"].casefold()
     monday = today - today.weekday() * day
     if span in _DAYS:

@@ -337,8 +337,7 @@ def _read_value(given: str, value: str) -> str:
         charset = re.search(r"(?i)charset=([\w-]+)", given)
         raw = quopri.decodestring(value.encode())
         value = decode_bytes(raw, charset[1] if charset else "") or value
-    value = re.sub(r"\\[nN]", "\n", value)
-    return re.sub(r"\\(.)", r"\1", value).strip()
+    return re.sub(r"\\(.)", lambda f: "\n" if f[1] in "nN" else f[1], value).strip()
 
 
 def _make_record(file: File, kind: str, lines: list[_Field]) -> Entry:
