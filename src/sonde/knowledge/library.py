@@ -13,11 +13,11 @@ from pathlib import Path
 
 from sonde.knowledge.ranking import AnyHit, Duplicate, FileHit, KnowledgeHit
 from sonde.knowledge.retrieval import KnowledgePreferences, check_preferences
-from sonde.knowledge.sharing import SharedKnowledge
 from sonde.knowledge.vectors import KnowledgeModels, start_deep_vectors
 from sonde.paging.cursor import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
+from sonde.stores.knowledge.shared import SharedKnowledge
 from sonde.types import Caller, Skipped
 
 SESSION_TTL_S = 3_600.0

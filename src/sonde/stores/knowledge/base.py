@@ -117,9 +117,6 @@ class KnowledgeStore(Protocol):
     scale: str
     """How scores are scaled to 0 to 1: over their `range`, or divided by the `max`."""
 
-    def generation(self, source: Source) -> int:
-        """A number that grows with every committed change of a source."""
-
     def count(self, source: Source) -> tuple[int, int]:
         """The number of entries and of pieces."""
 

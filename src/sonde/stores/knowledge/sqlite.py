@@ -48,13 +48,7 @@ from sonde.stores.knowledge.rows import (
     read_entry_head,
     read_ranked,
 )
-from sonde.stores.knowledge.sqlite_index import (
-    POSTINGS,
-    SqliteWords,
-    count_words,
-    read_generation,
-    select_allowed,
-)
+from sonde.stores.knowledge.sqlite_index import POSTINGS, SqliteWords, count_words, select_allowed
 from sonde.stores.knowledge.sqlite_schema import DATABASES, make_format
 from sonde.stores.knowledge.sqlite_vectors import PieceVectors
 from sonde.stores.knowledge.words import rank_words, weigh_words
@@ -99,10 +93,6 @@ class SqliteKnowledge(EntryReader):
                 return [read_row(row) for row in rows]
 
             yield select
-
-    def generation(self, source: Source) -> int:
-        with self._of[source].read() as connection:
-            return read_generation(connection, source)
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         with self._of[source].write() as connection:

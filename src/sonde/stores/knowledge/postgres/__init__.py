@@ -73,12 +73,6 @@ class PostgresKnowledge(EntryReader):
     def _read(self) -> AbstractContextManager[Any]:
         return self._database.transact(self._owner, read_only=True)
 
-    def generation(self, source: Source) -> int:
-        query = "SELECT generation FROM counters WHERE owner = %s AND source = %s"
-        with self._read() as cursor:
-            row = cursor.execute(query, [self._owner, source]).fetchone()
-        return int(row[0]) if row else 0
-
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         owner = self._identify()
         with self._database.transact(self._owner) as cursor:
