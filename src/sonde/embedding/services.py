@@ -12,7 +12,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -23,14 +23,14 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from sonde.embedding.base import Mode, Vectors, make_units
+from sonde.embedding.base import Mode, Vectors, make_units, plan_batches
 from sonde.errors import EmbeddingFailed
 from sonde.runtime.private import make_folder
 
 _MAX_ANSWER_BYTES = 256 << 20  # many times the largest batch of vectors as JSON
 _MAX_PAUSE_S = 20.0  # whatever a service names in Retry-After
-_BATCH_TEXTS = 64  # of usual chunks: within _BATCH_CHARS
-_BATCH_CHARS = 200_000  # one request stays within the usual limits of services
+_BATCH_TEXTS = 64  # chunks of one request
+_BATCH_CHARS = 200_000  # of one request, within the usual limits of services
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """Errors raised by reading an answer of an undocumented shape."""
@@ -109,7 +109,8 @@ def embed_in_batches(
     import numpy as np
 
     made: dict[int, Any] = {}
-    for places in _plan_batches(texts):
+    lengths = [len(text) if text.strip() else 0 for text in texts]
+    for places in plan_batches(lengths, _BATCH_TEXTS, _BATCH_CHARS):
         try:
             rows = np.asarray(send([texts[at] for at in places]), np.float32)
         except MALFORMED as error:
@@ -129,21 +130,6 @@ def embed_in_batches(
             raise EmbeddingFailed("the embedding service gave vectors that are no numbers")
         made |= zip(places, rows, strict=True)
     return make_units(made, len(texts), dimensions)
-
-
-def _plan_batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    batch: list[int] = []
-    size = 0
-    for at, text in enumerate(texts):
-        if not text.strip():
-            continue
-        if batch and (len(batch) == _BATCH_TEXTS or size + len(text) > _BATCH_CHARS):
-            yield batch
-            batch, size = [], 0
-        batch.append(at)
-        size += len(text)
-    if batch:
-        yield batch
 
 
 def _read_code(error: HTTPError, sent: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
-"""Importing a folder or a file: new, changed, moved and deleted files become entries' changes.
+"""Import of a folder or a file: new, changed, moved and deleted files change the entries.
 
-Which entry is which, `knowledge.identity` says.
+`knowledge.identity` decides which entry of a file is which stored one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, KnowledgeStore, Source
 from sonde.types import ListedFile, Progress, Skipped
 
-MAX_FILE_BYTES = 256 << 20  # read whole: an eighth of the memory that a parser may use
-MAX_MAILBOX_BYTES = 1 << 40  # a mailbox is read in parts; more than a lifetime of mail
-STREAMED_BYTES = 16 << 20  # from this size on, a mailbox is read in parts of this size
-MAX_PEOPLE_BYTES = 1 << 20  # of Slack's list of users, which lies beside its channels
-MAX_EXAMPLES = 10_000  # skipped files that a report names; the rest is only counted
+MAX_FILE_BYTES = 256 << 20  # of a file read whole: an eighth of a parser's memory
+MAX_MAILBOX_BYTES = 1 << 40  # more than a lifetime of mail; mailboxes are read in parts
+STREAMED_BYTES = 16 << 20  # size of these parts; smaller mailboxes are read whole
+MAX_PEOPLE_BYTES = 1 << 20  # of `users.json` in an export of Slack
+MAX_EXAMPLES = 10_000  # skipped files that a report lists; the rest is counted
 
 REASONS: Mapping[str, str] = {
     "unknown": "no known format: export it as one that is read (docs/formats.md)",
@@ -53,7 +53,7 @@ REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What one import did."""
+    """The result of an import, in numbers of entries."""
 
     added: int = 0
     updated: int = 0
@@ -61,16 +61,16 @@ class ImportReport:
     removed: int = 0
     unchanged: int = 0
     deleted: int = 0
-    """Left out because they were deleted here."""
+    """Not imported, because the user deleted them."""
     copied: int = 0
-    """Texts that were changed here and at their source: kept as entries of their own."""
+    """Edited texts kept as separate entries, because their files changed as well."""
     redacted: int = 0
-    """Secrets that were removed from texts."""
+    """Secrets removed from texts."""
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """Files that were not imported, by reason."""
+    """Number of files that were not imported, by reason."""
     examples: tuple[Skipped, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Parts of imported entries that could not be read, by kind (`formats.LOSSES`)."""
+    """Number of unreadable parts of imported entries, by kind (`formats.LOSSES`)."""
 
     def as_dict(self) -> Mapping[str, object]:
         """The report as a job carries it."""
@@ -82,11 +82,11 @@ def import_source(
     embedder: Embedder | None = None, restore: bool = False, refused: Refusals | None = None,
     parsers: Parsers | None = None, origin: str = "",
 ) -> ImportReport:  # fmt: skip
-    """Import everything below a folder, or one file; a second run does only what is left.
+    """Import a folder or a file; a second run processes only what changed.
 
-    `restore` brings back what was deleted here; `refused` has the files that earlier runs could
-    not read, by path; `parsers` that are given stay open. With an `origin`, the folder is one of
-    several parts of it: files that earlier parts brought in stay.
+    `restore` also imports entries that the user deleted. `refused` has the files that earlier runs
+    could not read. `parsers` stay open for the next run. With an `origin`, the folder is one of
+    several parts of it, and entries of other parts stay.
     """
     try:
         root = root.expanduser().resolve(strict=True)
@@ -109,7 +109,7 @@ def import_source(
 
 
 def _waits_for_tesseract(known: Sequence[Known]) -> bool:
-    """Whether a file has pages that can be read now that tesseract is installed."""
+    """Whether a file has pages that were skipped before tesseract was installed."""
     facts = (each.entry.facts.get(LEFT_OUT) or {} for each in known if each.entry)
     return any(kind in lost for lost in facts for kind in UNREAD) and has_tesseract()
 
@@ -182,14 +182,14 @@ class _Run:
         self.reconciler.kept.add(skipped.path)
 
     def _open(self, one: ListedFile) -> tuple[str, Iterator[File]]:
-        """The digest of a file, and its content in parts that parsers can read."""
+        """The digest of a file, and its content in parts that a parser takes."""
         when = one.mtime_ns // 1_000_000
 
         def read() -> Iterator[bytes]:
             return read_document_parts(self.root, one.path, STREAMED_BYTES)
 
         if one.size > STREAMED_BYTES:
-            with contextlib.suppress(OSError):  # the reader below says why
+            with contextlib.suppress(OSError):  # `read_document` reports the reason
                 if is_mailbox(one.path, next(read(), b"")):
                     digest = hashlib.sha256()
                     for part in read():
@@ -198,7 +198,7 @@ class _Run:
                     mails = split_mailbox(read(), STREAMED_BYTES)
                     return digest.hexdigest(), (File(one.path, part, when) for part in mails)
         data = read_document(self.root, one.path, MAX_FILE_BYTES)
-        # a part is what somebody sent to a server: files, or a folder
+        # parts are uploads: files, or a folder
         is_named = self.root.is_file() or (self.reconciler.is_part and "/" not in one.path)
         if isinstance(data, Skipped):
             raise RefusedFormat(data.reason, data.detail)
@@ -208,7 +208,7 @@ class _Run:
     def _read_parts(
         self, path: str, known: Sequence[Known], mark: Mark, parts: Iterator[File]
     ) -> None:
-        """Store what a file's parts contain. A part that cannot be read is left out and named."""
+        """Store the entries of a file's parts; skips and reports unreadable ones."""
         used: set[tuple[Source, str]] = set()
         left = list(known)
         part: File | None = next(parts, File(path, b""))
@@ -245,7 +245,7 @@ class _Run:
             self.reconciler.streamed[path] = mark
 
     def _read_beside(self, path: str) -> bytes:
-        """The users of a Slack export, for a file that may be a channel of it."""
+        """The list of users of an export of Slack, if this file may be one of its channels."""
         if not path.endswith(".json") or path.count("/") < 1:
             return b""
         people = "/".join([*path.split("/")[:-2], PEOPLE])

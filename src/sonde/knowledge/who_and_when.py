@@ -1,4 +1,4 @@
-"""Questions about conversations: who said it and when, as words such as `last week` say; pure."""
+"""Speaker and time in a question, such as `what did Anna say last week`; pure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _COUNTS = {"a": 1, "two": 2, "three": 3}
 
 @dataclass(frozen=True, slots=True)
 class WhoAndWhen:
-    """A question, and what it says of the speaker and the time; empty and None: nothing."""
+    """A question split into a speaker, a time, and the rest."""
 
     rest: str
-    """The question without what was read of it."""
+    """The question without the words for speaker and time."""
     sender: str = ""
     since: int | None = None
     until: int | None = None
@@ -45,7 +45,7 @@ class WhoAndWhen:
 
 
 def read_who_and_when(text: str, now_ms: int) -> WhoAndWhen:
-    """What a question says of who and when, as of a time."""
+    """Split a question; relative times refer to `now_ms`."""
     sender, since, until = "", None, None
     if when := _WHEN.search(text):
         first, behind = _read_span(when, datetime.fromtimestamp(now_ms / 1000, UTC))
@@ -59,7 +59,7 @@ def read_who_and_when(text: str, now_ms: int) -> WhoAndWhen:
 
 
 def _read_span(when: re.Match[str], now: datetime) -> tuple[datetime, datetime]:
-    """The first moment that is meant, and the first behind it."""
+    """The start of the time span, and the first moment after it."""
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     day = timedelta(days=1)
     if near := when["near"]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from sonde.text.words import find_words, split_identifier
+from sonde.text.words import find_words, fold_text, split_identifier
 
 TextSpan = tuple[int, int]
 """A range of characters, half-open."""
@@ -31,7 +30,7 @@ def find_query_words(query: str) -> Finder:
     words = [word for word in find_words(query) if word.lower() not in _GRAMMAR]
     terms = {part for word in words for part in split_identifier(word) if len(part) > 1}
     foreign = [word for word in words if not word.isascii()]
-    terms.update(map(_fold, foreign))
+    terms.update(map(fold_text, foreign))
     literal = re.compile("|".join(map(re.escape, foreign)) or r"(?!)", re.IGNORECASE)
     stems: defaultdict[str, list[str]] = defaultdict(list)
     for term in terms:
@@ -51,7 +50,7 @@ def find_query_words(query: str) -> Finder:
             if word[0].isascii():
                 parts = _PART.finditer(text, word.start(), word.end())
                 spans += [part.span() for part in parts if resembles(part[0].lower())]
-            elif resembles(_fold(word[0])):
+            elif resembles(fold_text(word[0])):
                 spans.append(word.span())
             else:
                 spans += [m.span() for m in literal.finditer(text, word.start(), word.end())]
@@ -69,8 +68,3 @@ def join_parts(text: str, spans: Sequence[TextSpan]) -> list[TextSpan]:
         joined.append((start, end))
     # a part of a name that is a word of grammar alone (`or` of `get_or_create`) says nothing
     return [(start, end) for start, end in joined if text[start:end].lower() not in _GRAMMAR]
-
-
-def _fold(word: str) -> str:
-    plain = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(char for char in plain if not unicodedata.combining(char))
