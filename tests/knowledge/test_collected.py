@@ -78,6 +78,10 @@ def test_calendars_contacts_and_references():
                     b" year = 1999, keywords = {sea, net}, url = {https://x.org/a_b}}")  # fmt: skip
     assert (book.path, book.title, book.tags) == ("gull", "The Net of Göteborg", ("sea", "net"))
     assert (book.url, book.facts["author"]) == ("https://x.org/a_b", "A. Gull")
+    (paper,) = parse(
+        "b.bib", b'@article{net, title={Nets}, journal=nat}\n@string{nat = "Nature"}\n'
+    )
+    assert text_of(paper) == "type: article\ntitle: Nets\njournal: Nature"
 
 
 def chat_texts(name: str, value: Any) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from sonde.knowledge.parsing import Parsers
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
-from sonde.types import Progress
+from sonde.types import Progress, Skipped
 
 
 @pytest.fixture
@@ -259,6 +259,17 @@ def test_an_import_under_another_source_files_it_there(store, tmp_path):
     assert report.skipped == {"unknown": 2}  # and what was there stays
     assert len(store.list_entries("media")) == 2
     assert counts(bring(store, root)) == (0, 0, 0, 0, 2)
+
+
+def test_a_file_refused_for_a_missing_package_is_tried_again(store, tmp_path):
+    root = tmp_path / "papers"
+    root.mkdir()
+    (root / "a.md").write_text("kelp\n")
+    facts = (root / "a.md").stat()
+    stamp = f"{facts.st_size}:{facts.st_mtime_ns}"
+    for reason, added in (("broken", 0), ("missing_extra", 1)):
+        refused = {"a.md": (stamp, Skipped("a.md", reason))}
+        assert bring(store, root, refused=refused).added == added
 
 
 def write_bomb(path: Path) -> None:

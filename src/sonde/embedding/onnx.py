@@ -1,4 +1,4 @@
-"""The deep model: an encoder in int8, six layers and three for code, run by onnxruntime."""
+"""The deep model: an int8 encoder with six layers, three for code, run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CASE_CHANGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ASCII_TOKEN = re.compile(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9_]+")
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[^\w\s]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_MAX_WORD_CHARS = 100  # longer ones are data; merging takes quadratic time
+_MAX_WORD_CHARS = 100  # longer words are data; merging takes quadratic time
 _CACHED_WORDS = 50_000  # some 10 MB at most
 
 
@@ -45,7 +45,7 @@ _CHARS = list_bytes()
 
 
 class BytePairs:
-    """Pieces by merging the pair that comes first in the vocabulary; words are cached."""
+    """Byte pair encoding: merges the pair that is first in the vocabulary; words are cached."""
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._ids: Mapping[str, int] = {piece: i for i, piece in enumerate(vocabulary)}
@@ -56,7 +56,7 @@ class BytePairs:
         return self._ids[piece]
 
     def encode(self, text: str, limit: int) -> list[int]:
-        """The ids of the first `limit` pieces of a text, without any special token."""
+        """The ids of the first `limit` pieces of a text, without special tokens."""
         ids: list[int] = []
         for word in _find_tokens(text):
             known = self._cache.get(word)
@@ -90,7 +90,7 @@ class BytePairs:
 
 
 def _find_tokens(text: str) -> Iterator[str]:
-    """Words, numbers and runs of marks; ASCII ones as written, so that the cache spares a split."""
+    """Words, numbers and runs of marks; ASCII words as written, which are split via the cache."""
     if text.isascii() and not _CONTROL.search(text):
         return (match.group() for match in _ASCII_TOKEN.finditer(text))
     apart = unicodedata.normalize("NFD", _CASE_CHANGE.sub(" ", _CONTROL.sub("", text)))
@@ -98,7 +98,7 @@ def _find_tokens(text: str) -> Iterator[str]:
     return (match.group() for match in _TOKEN.finditer(unicodedata.normalize("NFC", bare.lower())))
 
 
-_TOKENS = 256  # read of a text
+_TOKENS = 256  # of a text; the rest is ignored
 _IDLE_S = 60.0  # the model is unloaded after this long without a text
 _NO_MEMORY = ("bad_alloc", "Failed to allocate memory")
 
@@ -151,13 +151,13 @@ class OnnxEmbedder:
         trim_heap()
 
     def _watch(self, closed: threading.Event) -> None:
-        """Close when idle: a server must be small while it only waits."""
+        """Unload the model when it is idle, to keep a waiting server small."""
         while not closed.wait(max(self._used_at + self._idle_s - time.monotonic(), 0.0)):
             if time.monotonic() >= self._used_at + self._idle_s:
                 self.close()
 
     def _open(self) -> tuple[Any, Any]:
-        """The session, and what makes its input of a text."""
+        """The session and the tokenizer."""
         vocabulary = read_vocabulary(self._folder, "deep-vocab.txt")
         with as_file(self._folder / "deep.onnx") as path:
             return open_session(path, self._threads), BytePairs(vocabulary)

@@ -114,6 +114,11 @@ def _waits_for_tesseract(known: Sequence[Known]) -> bool:
     return any(kind in lost for lost in facts for kind in UNREAD) and has_tesseract()
 
 
+def _is_resolved(reason: str) -> bool:
+    """Whether a program that a file was refused for may be installed by now."""
+    return reason == "missing_extra" or (reason == "scanned" and has_tesseract())
+
+
 @dataclass(slots=True)
 class _Run:
     """The state of one import."""
@@ -163,7 +168,8 @@ class _Run:
         if is_done and known[0].mark[1:3] == stamp:
             self.reconciler.pass_over(known)
             return
-        if (before := self.refused.get(one.path)) and before[0] == ":".join(stamp):
+        before = self.refused.get(one.path)
+        if before and before[0] == ":".join(stamp) and not _is_resolved(before[1].reason):
             self._refuse(before[1])
             return
         try:

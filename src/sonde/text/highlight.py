@@ -19,9 +19,9 @@ _GRAMMAR = frozenset(
     "a an and are as at be by can do does for from how i in into is it of on or that the this to "
     "was what when where which who why with".split()
 )
-"""Never highlighted. Shorter than the ranking's stop words: `get` and `use` are names in code."""
+"""Never highlighted. Fewer than the ranking's stop words: `get` and `use` are names in code."""
 _ENDING_CHARS = 3
-"""Words that differ by at most this many last letters count as one (`index`, `indexes`)."""
+"""Words match if they differ by at most this many final letters (`index`, `indexes`)."""
 _STEM_CHARS = 4  # shorter words must be equal: `to` is no form of `token`
 
 
@@ -60,11 +60,11 @@ def find_query_words(query: str) -> Finder:
 
 
 def join_parts(text: str, spans: Sequence[TextSpan]) -> list[TextSpan]:
-    """The spans, with the parts of one identifier (`load_settings`) joined."""
+    """Join the spans of parts of one identifier (`load_settings`)."""
     joined: list[TextSpan] = []
     for start, end in spans:
         if joined and text[joined[-1][1] : start].strip("_") == "":
             start = joined.pop()[0]
         joined.append((start, end))
-    # a part of a name that is a word of grammar alone (`or` of `get_or_create`) says nothing
+    # drop function words within names (`or` of `get_or_create`)
     return [(start, end) for start, end in joined if text[start:end].lower() not in _GRAMMAR]

@@ -89,7 +89,7 @@ LOSSES: Mapping[str, str] = {
     "tracked deletion": "text that somebody deleted and nobody accepted; accept or reject it",
     "menu": "menus, banners and forms of a web page; nothing to do",
     "message without text": "the export names a sticker, call or file that it does not contain",
-    "note that is locked": "unlock it in its program and export it again",
+    "locked note": "unlock it in its program and export it again",
     "row over the limit": "split the table into smaller files",
 }
 """Kinds of parts that may be missing from an entry, and advice for the user."""

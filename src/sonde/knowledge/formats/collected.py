@@ -223,7 +223,8 @@ def _make_reference(file: File, key: str, fields: Mapping[str, str], added: str 
     )  # fmt: skip
 
 
-_BIB_ENTRY = re.compile(r"(?m)^[ \t]*@(\w+)\s*[{(]\s*([^,\s{}]*)\s*,")
+_BIB_START = re.compile(r"(?m)^[ \t]*@(?=\w+\s*[{(])")
+_BIB_ENTRY = re.compile(r"(\w+)\s*[{(]\s*([^,\s{}]*)\s*,")
 _BIB_FIELD = re.compile(r"(?<![\w-])(\w[\w-]{0,60}+)\s*=\s*")
 _BIB_SKIPPED = ("comment", "string", "preamble")
 
@@ -231,17 +232,15 @@ _BIB_SKIPPED = ("comment", "string", "preamble")
 def parse_bibtex(file: File) -> Iterable[Entry]:
     """References in BibTeX, identified by their citation keys."""
     text = file.text()
-    starts = list(_BIB_ENTRY.finditer(text))
-    ends = [found.start() for found in starts[1:]] + [len(text)]
     strings = dict(re.findall(r"(?i)@string\s*[{(]\s*(\w+)\s*=\s*[\"{]([^\"{}]*)[\"}]", text))
 
-    def make(row: tuple[re.Match[str], int]) -> Iterator[Entry]:
-        found, end = row
-        if found[1].lower() not in _BIB_SKIPPED:
-            fields = {"type": found[1].lower(), **dict(_read_bib(text[found.end() : end], strings))}
+    def make(part: str) -> Iterator[Entry]:
+        found = _BIB_ENTRY.match(part)
+        if found and found[1].lower() not in _BIB_SKIPPED:
+            fields = {"type": found[1].lower(), **dict(_read_bib(part[found.end() :], strings))}
             yield _make_reference(file, found[2], fields)
 
-    return make_each(file, "reference", zip(starts, ends, strict=True), make)
+    return make_each(file, "reference", _BIB_START.split(text)[1:], make)
 
 
 def _read_bib(body: str, strings: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -168,6 +168,7 @@ _COMMENT = re.compile(r"(?m)(?<!\\)%.*$\n?")
 _LATEX_HEADING = re.compile(
     r"\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\s*(?:\[[^\]]*\])?\s*\{"
 )
+_TITLE = re.compile(r"(?m)^(#+ )\{((?:[^{}]|\{[^{}]*\})*)\}[ \t]*\n?")
 _LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4,
            "paragraph": 5}  # fmt: skip
 _DROPPED = re.compile(
@@ -224,7 +225,7 @@ def _plain_latex(text: str) -> str:
     text = _DROPPED.sub("", _COMMENT.sub("", text))
     text = re.sub(r"\\hypertarget\s*\{[^{}]*\}", "", text)
     text = _LATEX_HEADING.sub(lambda found: f"\n\n{'#' * _LEVELS[found[1]]} {{", text)
-    text = re.sub(r"(?m)^#+ \{[^{}]*", lambda found: " ".join(found[0].split()), text)
+    text = _TITLE.sub(lambda found: f"{found[1]}{' '.join(found[2].split())}\n", text)
     text = _HREF.sub(lambda found: f"[{found[2]}]({found[1]})", text)
     text = compose_accents(text)
     text = re.sub(r"\\item\s*\[([^\]]*)\]", r"\n- \1 ", text)

@@ -219,7 +219,7 @@ def _make_note(
     facts: dict[str, object] = {"app": "Apple Notes", "folder": folder}
     text = ""
     if is_locked:
-        facts |= {"locked": True, LEFT_OUT: {"note that is locked": 1}}
+        facts |= {"locked": True, LEFT_OUT: {"locked note": 1}}
     elif packed:
         try:
             text = _write_markdown(bytes(packed), attached)

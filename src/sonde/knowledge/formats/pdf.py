@@ -50,22 +50,8 @@ def parse_pdf(file: File) -> list[Entry]:
             raise RefusedFormat("encrypted") from error
         raise RefusedFormat("broken", str(error)) from error
     lost: Counter[str] = Counter()
-    pages: list[str] = []
-    scanned: list[int] = []
     attached = [document.get_attachment(n) for n in range(document.count_attachments())]
-    for number in range(len(document)):
-        try:
-            page = document[number]
-            said = _read_annotations(page, number, lost, attached)
-            text = "\n".join([_write_links(page, page.get_textpage()), *said])
-            if len(text.strip()) < _FEW_CHARS and _has_picture(page):
-                scanned.append(number)
-            page.close()
-        except pypdfium2.PdfiumError as error:
-            lost["damaged page"] += 1
-            file.skip_part(f"page {number + 1}", str(error))
-            text = ""
-        pages.append(text)
+    pages, scanned = _read_pages(file, document, lost, attached)
     lost["damaged part"] += _count_damaged(file)
     read = _read_scans(document, scanned, pages) if scanned else 0
     kind = "unreadable page" if has_tesseract() else "scanned page"
@@ -83,6 +69,30 @@ def parse_pdf(file: File) -> list[Entry]:
             last_modified=_read_date(said.get("ModDate", "")),
         )
     ]  # fmt: skip
+
+
+def _read_pages(
+    file: File, document: Any, lost: Counter[str], attached: list[Any]
+) -> tuple[list[str], list[int]]:
+    """The text of each page, and the indexes of scanned pages; adds to `attached`."""
+    from pypdfium2 import PdfiumError
+
+    pages: list[str] = []
+    scanned: list[int] = []
+    for number in range(len(document)):
+        text = ""
+        try:
+            page = document[number]
+            said = _read_annotations(page, number, lost, attached)
+            text = "\n".join([_write_links(page, page.get_textpage()), *said])
+            if len(text.strip()) < _FEW_CHARS and _has_picture(page):
+                scanned.append(number)
+            page.close()
+        except PdfiumError as error:
+            lost["damaged page"] += 1
+            file.skip_part(f"page {number + 1}", str(error))
+        pages.append(text)
+    return pages, scanned
 
 
 def _count_damaged(file: File) -> int:

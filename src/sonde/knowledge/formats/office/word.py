@@ -1,4 +1,4 @@
-"""DOCX, whole: text boxes, content controls, tracked insertions, notes, headers and comments."""
+"""DOCX with text boxes, content controls, tracked insertions, notes, headers and comments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_LEVEL = 9  # of lists and headings in Word
 
 
 def parse_docx(file: File) -> list[Entry]:
-    """A Word document: all of its text in order, then notes, comments, headers and footers."""
+    """A Word document: headers, text, notes, comments and footers."""
     archive = open_office(file)
     reader = _Reader(file, archive, find_main(archive))
     text = "\n".join(reader.read())
@@ -42,12 +42,12 @@ class _Reader:
         self._main = main
         self._relations = read_relations(archive, main, file)
         self._styles: dict[str, tuple[int, str, str]] = {}
-        """By id: the level of a heading (0 for none), and the list that the style belongs to."""
+        """By id of a style: heading level (0 for none), its list, and the level in the list."""
         self._levels: dict[tuple[str, str], tuple[str, str, int]] = {}
-        """By list and level: the kind of number, its text, its start."""
+        """By list and level: number format, pattern of the text, first number."""
         self._counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
         self._numbers: dict[tuple[str, str], int] = {}
-        """Of footnotes and endnotes by kind and id, in the order of their marks."""
+        """Numbers of notes by kind and id, in the order of their marks."""
         self.lost: Counter[str] = Counter()
 
     def read(self) -> Iterator[str]:
@@ -77,11 +77,11 @@ class _Reader:
             self._relations = of_body
             for line in lines:
                 if line.strip() and (line not in seen or kind.endswith("s")):
-                    seen.add(line)  # each section repeats its headers
+                    seen.add(line)  # sections repeat their headers
                     yield line
 
     def _notes(self, root: Any) -> Iterator[str]:
-        """Footnotes, endnotes and comments, each behind its number or author."""
+        """Footnotes, endnotes and comments, with their numbers or authors."""
         for note in root:
             if note.get(f"{W}type") in ("separator", "continuationSeparator", "continuationNotice"):
                 continue
@@ -139,7 +139,7 @@ class _Reader:
                 yield from self._blocks(each)
 
     def _read_inserted(self, name: str) -> Iterator[str]:
-        """A whole file that Word shows in its place, as HTML, RTF or DOCX."""
+        """The text of an inserted file (altChunk): HTML, RTF or DOCX."""
         try:
             yield self._file.read_nested(name, read_member(self._archive, name))
         except RefusedFormat:
@@ -196,12 +196,12 @@ class _Reader:
         return f"[{self._numbers.setdefault((kind, key), len(self._numbers) + 1)}]"
 
     def target(self, key: str) -> str:
-        """The address that a relation leads to."""
+        """The target of a relation."""
         return self._relations.get(key, ("", ""))[0]
 
 
 def _find_children(parent: Any, tag: str, border: str) -> Iterator[Any]:
-    """The nearest elements of a kind, through content controls and tracked changes."""
+    """The nearest descendants with a tag, looking through other elements up to a border."""
     for each in parent:
         if each.tag == tag:
             yield each
@@ -233,7 +233,7 @@ class _Runs:
         self.boxes: list[Any] = []
         self.parts: list[str] = []
         self._fields: list[tuple[str, int]] = []
-        """Open fields: their instruction, and where their result begins (-1 before it)."""
+        """Open fields: instruction, and index of the first part of the result (-1 before it)."""
 
     def read(self, parent: Any) -> None:
         for each in parent:

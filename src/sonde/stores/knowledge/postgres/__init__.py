@@ -1,4 +1,4 @@
-"""The knowledge of all users in one PostgreSQL database: for teams, and for several servers.
+"""Knowledge of all users in one PostgreSQL database, for teams and several servers.
 
 Every query names the owner; row-level security is the second line of defence.
 """

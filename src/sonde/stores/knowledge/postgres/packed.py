@@ -1,4 +1,4 @@
-"""Vectors as PostgreSQL keeps them: packed rows, searched in memory."""
+"""Vectors stored in PostgreSQL as packed rows, and searched in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pack_rows(vectors: Vectors) -> list[bytes]:
 
 
 class MemoryVectors:
-    """Packed vectors by id, in memory. Immutable: a change makes another."""
+    """Packed vectors by id, in memory. Immutable: changes return a new object."""
 
     def __init__(self, ids: Ids, rows: Rows, signs: Signs) -> None:
         self.rows, self.signs = rows, signs
@@ -49,7 +49,7 @@ class MemoryVectors:
         return rank_ids(self.index.nearest(find, query, limit, inside), limit)
 
     def compare(self, query: Vectors, ids: Ids) -> Mapping[int, float]:
-        """How near each of these is; those that cannot be retrieved are left out."""
+        """The similarity of these vectors; zero vectors are left out."""
         if self.rows.shape[1] != len(query) + SCALE_BYTES:
             return {}
         inside = np.isin(self.index.ids, ids) & (self.index.slots != NO_SLOT)
@@ -59,11 +59,11 @@ class MemoryVectors:
         return dict(zip(self.index.ids[inside][places].tolist(), scores.tolist(), strict=True))
 
     def keep(self, ids: Ids) -> MemoryVectors:
-        """Only these."""
+        """The vectors with these ids."""
         return self._take(np.isin(self.index.ids, ids))
 
     def add(self, pairs: Sequence[tuple[int, bytes]]) -> MemoryVectors:
-        """With these packed rows added, replacing those with the same ids."""
+        """The vectors with packed rows added, which replace those with the same ids."""
         if not pairs:
             return self
         ids = np.array([id_ for id_, _ in pairs], np.int64)

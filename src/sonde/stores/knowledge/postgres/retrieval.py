@@ -24,15 +24,15 @@ from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match, rank_narrowed
 from sonde.stores.vectors import Ids
 from sonde.types import Scored
 
-POSTINGS = 15_000  # matches a query may touch before its commonest words are only used to score
+POSTINGS = 15_000  # matches of a query, beyond which its commonest terms only add to scores
 _MAX_POSITIONS = 255  # PostgreSQL keeps no more positions of one term
 _MAX_VECTOR_BYTES = 700_000  # of a text-search vector, which PostgreSQL limits to a megabyte
 _COUNT = "round(0.6079271018540267 / (1 - ts_rank('{{1,1,1,1}}', w.words, {0})::float8) - 0.5)"
-_MAX_SCORED = 20_000  # pieces scored that hold all of several common words
+_MAX_SCORED = 20_000  # pieces scored for several common terms
 
 
 def write_vector(owner: int, parts: Sequence[Sequence[str]]) -> str:
-    """The terms of a piece as a text-search vector: a term has as many positions as it weighs."""
+    """The terms of a piece as a text-search vector, each with as many positions as its weight."""
     counts: Counter[str] = Counter()
     for weight, terms in zip(WEIGHTS, parts, strict=True):
         for term in terms:
@@ -71,7 +71,7 @@ def postgres_condition(where: Conditions) -> tuple[str, list[Any]]:
 def select_pieces(
     cursor: Any, owner: str, source: Source, where: Conditions, numbers: Sequence[int] | None = None
 ) -> Ids:
-    """Which pieces fulfil the conditions: of these, or of all."""
+    """The pieces that fulfil the conditions, of the given ones or of all."""
     condition, values = postgres_condition(where)
     if numbers is not None:
         condition, values = f" AND p.number = ANY(%s){condition}", [list(numbers), *values]
@@ -87,7 +87,7 @@ def _read_ids(rows: Iterable[tuple[int]]) -> Ids:
 
 
 class PostgresWords:
-    """The words of one source of one owner under some conditions."""
+    """A `WordIndex` on one source of one owner."""
 
     def __init__(
         self, cursor: Any, owner: tuple[int, str], source: Source, where: Conditions, postings: int
@@ -155,20 +155,20 @@ class PostgresWords:
 
 
 class OwnerVectors:
-    """The vectors of one source of one owner, of every model."""
+    """The vectors of one source of one owner, of all models."""
 
     def __init__(self, owner: str, source: Source) -> None:
         self._owner = owner
         self._source = source
         self._lock = threading.Lock()
         self._known: dict[str, tuple[int, MemoryVectors]] = {}
-        """By model: as of which generation, the vectors."""
+        """By model: generation and vectors."""
         self._counted: dict[str, tuple[int, tuple[int, int]]] = {}
 
     def nearest(
         self, cursor: Any, model: str, vector: Vectors, limit: int, where: Conditions
     ) -> list[Scored]:
-        """The pieces whose vectors are nearest, nearest first."""
+        """The pieces with the nearest vectors, nearest first."""
         find = partial(self._refresh(cursor, model)[0].nearest, vector)
         select = partial(select_pieces, cursor, self._owner, self._source, where)
         return rank_narrowed(find, select, limit, where)
@@ -176,15 +176,15 @@ class OwnerVectors:
     def compare(
         self, cursor: Any, model: str, vector: Vectors, numbers: Sequence[int]
     ) -> Mapping[int, float]:
-        """How near each of these pieces is; those without a vector are left out."""
+        """The similarity of these pieces; those without a vector are left out."""
         return self._refresh(cursor, model)[0].compare(vector, np.array(numbers, np.int64))
 
     def find_damaged(self, cursor: Any, model: str) -> list[int]:
-        """Pieces whose vectors are not as they were written; looked for where they are new."""
+        """Pieces with damaged vectors; only new vectors are verified."""
         return self._refresh(cursor, model)[1]
 
     def drop(self, cursor: Any, model: str, numbers: Sequence[int]) -> None:
-        """Forget the vectors of these pieces, to be made again."""
+        """Delete the vectors of these pieces, to be made again."""
         query = (
             f"DELETE FROM {self._source}_vectors"
             " WHERE owner = %s AND model = %s AND number = ANY(%s)"
@@ -192,7 +192,7 @@ class OwnerVectors:
         cursor.execute(query, [self._owner, model, list(numbers)])
 
     def count(self, cursor: Any, model: str) -> tuple[int, int]:
-        """How many pieces have a vector of this model, and how many there are."""
+        """The number of pieces with a vector of this model, and of all."""
         generation = self._read_counters(cursor)[0]
         known = self._counted.get(model)
         if known is None or known[0] != generation:
@@ -206,12 +206,12 @@ class OwnerVectors:
         return known[1]
 
     def forget(self, cursor: Any, kept: Collection[str]) -> bool:
-        """Drop the vectors of all models but these. Returns whether there were any."""
+        """Delete the vectors of all other models. Returns whether there were any."""
         query = f"DELETE FROM {self._source}_vectors WHERE owner = %s AND NOT model = ANY(%s)"
         return bool(cursor.execute(query, [self._owner, list(kept)]).rowcount)
 
     def list_bare(self, cursor: Any, model: str, limit: int, before: int | None) -> list[int]:
-        """The newest pieces without a vector of this model, below a number."""
+        """The newest pieces without a vector of this model, with keys below `before`."""
         query = (
             f"SELECT p.number FROM {self._source}_pieces AS p WHERE p.owner = %s AND p.number < %s"
             f" AND NOT EXISTS (SELECT 1 FROM {self._source}_vectors AS v WHERE v.number = p.number"
@@ -223,7 +223,7 @@ class OwnerVectors:
     def write(
         self, cursor: Any, model: str, stamp: int, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        """Store a vector for each of these pieces; pieces that are gone are skipped."""
+        """Store vectors; skips pieces that are gone."""
         packed = pack_rows(rows)
         query = (
             f"INSERT INTO {self._source}_vectors (number, owner, model, stamp, vector, sum)"
@@ -242,9 +242,9 @@ class OwnerVectors:
         return row or (0, 0)
 
     def _refresh(self, cursor: Any, model: str) -> tuple[MemoryVectors, list[int]]:
-        """The verified vectors as of this transaction, and the pieces whose vectors are damaged.
+        """The verified vectors as of this transaction, and the pieces with damaged vectors.
 
-        Reads only what changed since the last call; damaged ones are found until they are dropped.
+        Reads only changes since the last call. Damaged vectors are reported until they are dropped.
         """
         with self._lock:
             generation, removed = self._read_counters(cursor)
