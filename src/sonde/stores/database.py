@@ -150,7 +150,6 @@ class Database:
         self._pooling = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
-        self._traced = threading.local()
         self._writer: apsw.Connection | None = None
         self._frozen: Frozen | None = None
         self._open()
@@ -179,10 +178,6 @@ class Database:
             self._thaw()  # another process was able to write since
         with self._translating():
             connection = self._take_reader()
-            if (ran := getattr(self._traced, "list", None)) is not None:
-                connection.exec_trace = lambda _cursor, text, values: (
-                    ran.append((text, values or ())) or True
-                )
             try:
                 connection.execute("BEGIN")
                 try:
@@ -191,7 +186,6 @@ class Database:
                     if connection.in_transaction:  # it is not after an error of disk or memory
                         connection.execute("COMMIT")
             finally:
-                connection.exec_trace = None
                 self._give_back(connection)
 
     @contextlib.contextmanager
@@ -201,16 +195,6 @@ class Database:
             writer = self._take_writer()
             with _transact(writer):
                 yield writer
-
-    @contextlib.contextmanager
-    def tracing(self) -> Iterator[list[tuple[str, Sequence[Value]]]]:
-        """Collect the statements of this thread's reads, with their parameters."""
-        ran: list[tuple[str, Sequence[Value]]] = []
-        self._traced.list = ran
-        try:
-            yield ran
-        finally:
-            self._traced.list = None
 
     def shrink(self) -> None:
         """Return unused pages and the write-ahead log to the disk."""

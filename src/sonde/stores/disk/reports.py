@@ -97,24 +97,24 @@ class ReportReader:
         since_scan: int = 0,
     ) -> Sequence[ReportRow]:
         with self._database.read() as db:
-            match kind:
-                case "by-extension":
-                    return _read_extensions(db, limit, after)
-                case "by-age":
-                    return _read_ages(db, limit, after, now_ms)
-                case "duplicates":
-                    return _read_copies(db, limit, after)
-                case "growth":
-                    return _read_growth(db, limit, after, since_scan)
-            return _rank_nodes(db, kind, limit, after)
+            return _read_report(db, kind, limit, after, now_ms, since_scan)
 
     def explain_report(
         self, kind: base.ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
     ) -> Plan:
-        with self._database.tracing() as traced:
-            self.report(kind, limit, now_ms=now_ms, since_scan=since_scan)
-        text, values = next(one for one in traced if "nodes n" in one[0])
+        ran: list[tuple[str, Any]] = []
+
+        def record(_cursor: apsw.Cursor, text: str, values: Any) -> bool:
+            ran.append((text, values or ()))
+            return True  # go on
+
         with self._database.read() as db:
+            db.exec_trace = record
+            try:
+                _read_report(db, kind, limit, None, now_ms, since_scan)
+            finally:
+                db.exec_trace = None
+            text, values = next(one for one in ran if "nodes n" in one[0])
             steps = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {text}", values)]
         shown = [value.hex() if isinstance(value, bytes) else value for value in values]
         return Plan(" ".join(text.split()), shown, steps)
@@ -149,6 +149,22 @@ class ReportReader:
             with self._database.read() as db:
                 nodes = [get_node(db, id_) for id_ in wanted[start : start + _DIGEST_BATCH]]
             yield from filter(None, nodes)
+
+
+def _read_report(
+    db: apsw.Connection, kind: base.ReportKind, limit: int, after: Key | None, now_ms: int,
+    since_scan: int,
+) -> Sequence[ReportRow]:  # fmt: skip
+    match kind:
+        case "by-extension":
+            return _read_extensions(db, limit, after)
+        case "by-age":
+            return _read_ages(db, limit, after, now_ms)
+        case "duplicates":
+            return _read_copies(db, limit, after)
+        case "growth":
+            return _read_growth(db, limit, after, since_scan)
+    return _rank_nodes(db, kind, limit, after)
 
 
 def _rank_nodes(

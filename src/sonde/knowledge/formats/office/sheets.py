@@ -104,9 +104,7 @@ def _read_shapes(
             for row in each.iter(f"{_A}tr"):
                 cells = (_read_paragraphs(cell, targets) for cell in row.iter(f"{_A}tc"))
                 yield " | ".join(map(" ".join, cells))
-        elif each.tag == f"{_A}graphicData" and each.get("uri", "").startswith(f"{_DML}table"):
-            yield from _read_shapes(each, targets, archive, lost)
-        elif each.tag == f"{_A}graphicData":
+        elif each.tag == f"{_A}graphicData" and each.get("uri") != f"{_DML}table":
             found = False
             for inner in each:
                 for key in (inner.get(f"{R}id"), inner.get(f"{R}dm")):

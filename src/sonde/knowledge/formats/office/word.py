@@ -25,6 +25,7 @@ W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LINK = re.compile(r'HYPERLINK\s+"([^"]{1,2000})"')
 _HEADING = re.compile(r"(?i)^(?:heading|überschrift|titre|título|titolo) ?(\d)$")
 _MAX_LEVEL = 9  # of lists and headings in Word
+_LIST, _LIST_LEVEL = f"{W}pPr/{W}numPr/{W}numId", f"{W}pPr/{W}numPr/{W}ilvl"
 
 
 def parse_docx(file: File) -> list[Entry]:
@@ -99,14 +100,10 @@ class _Reader:
     def _read_styles(self) -> None:
         root = self._read_beside("styles.xml")
         for style in root.iter(f"{W}style") if root is not None else ():
-            named = style.find(f"{W}name")
-            name = named.get(f"{W}val", "") if named is not None else ""
+            name = _find_value(style, f"{W}name")
             found = _HEADING.match(name)
             level = int(found[1]) if found else int(name.lower() == "title")
-            numbers = style.find(f"{W}pPr/{W}numPr/{W}numId")
-            depth = style.find(f"{W}pPr/{W}numPr/{W}ilvl")
-            listed = numbers.get(f"{W}val", "") if numbers is not None else ""
-            below = depth.get(f"{W}val", "0") if depth is not None else "0"
+            listed, below = _find_value(style, _LIST), _find_value(style, _LIST_LEVEL, "0")
             self._styles[style.get(f"{W}styleId", "")] = level, listed, below
 
     def _read_numbering(self) -> None:
@@ -157,10 +154,7 @@ class _Reader:
         runs = _Runs(self)
         runs.read(paragraph)
         text = "".join(runs.parts)
-        style = paragraph.find(f"{W}pPr/{W}pStyle")
-        known = self._styles.get(
-            style.get(f"{W}val", "") if style is not None else "", (0, "", "0")
-        )
+        known = self._styles.get(_find_value(paragraph, f"{W}pPr/{W}pStyle"), (0, "", "0"))
         mark = self._number(paragraph, known) if text.strip() else ""
         heading = "#" * known[0] + " " if known[0] and text.strip() else ""
         yield heading + mark + text
@@ -169,10 +163,8 @@ class _Reader:
 
     def _number(self, paragraph: Any, style: tuple[int, str, str]) -> str:
         """The number or bullet of a paragraph in a list."""
-        own = paragraph.find(f"{W}pPr/{W}numPr/{W}numId")
-        depth = paragraph.find(f"{W}pPr/{W}numPr/{W}ilvl")
-        number = own.get(f"{W}val", "") if own is not None else style[1]
-        at = depth.get(f"{W}val", "0") if depth is not None else style[2]
+        number = _find_value(paragraph, _LIST, style[1])
+        at = _find_value(paragraph, _LIST_LEVEL, style[2])
         if number in ("", "0") or (number, at) not in self._levels or not at.isdigit():
             return ""
         level = min(int(at), _MAX_LEVEL)
@@ -198,6 +190,12 @@ class _Reader:
     def target(self, key: str) -> str:
         """The target of a relation."""
         return self._relations.get(key, ("", ""))[0]
+
+
+def _find_value(node: Any, path: str, default: str = "") -> str:
+    """The `val` attribute of a descendant."""
+    found = node.find(path)
+    return found.get(f"{W}val", default) if found is not None else default
 
 
 def _find_children(parent: Any, tag: str, border: str) -> Iterator[Any]:
