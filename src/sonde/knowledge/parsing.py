@@ -33,8 +33,8 @@ from sonde.knowledge.formats import (
     read_member,
 )
 from sonde.knowledge.formats.messengers import PEOPLE
+from sonde.knowledge.formats.parsers import PICTURES, find_parser
 from sonde.knowledge.formats.pdf import SCAN_SECONDS, has_tesseract
-from sonde.knowledge.formats.table import PICTURES, find_parser
 from sonde.knowledge.identity import digest_text
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.admit import find_denied

@@ -48,9 +48,9 @@ from sonde.stores.knowledge.rows import (
     read_entry_head,
     read_ranked,
 )
-from sonde.stores.knowledge.sqlite_index import POSTINGS, SqliteWords, count_words, select_allowed
 from sonde.stores.knowledge.sqlite_schema import DATABASES, make_format
 from sonde.stores.knowledge.sqlite_vectors import PieceVectors
+from sonde.stores.knowledge.sqlite_words import POSTINGS, SqliteWords, count_words, select_allowed
 from sonde.stores.knowledge.words import rank_words, weigh_words
 from sonde.types import Scored
 

@@ -16,7 +16,7 @@ from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.database import read_number
 from sonde.stores.knowledge.base import Conditions, Source
-from sonde.stores.knowledge.sqlite_index import read_arrays, read_generation, select_allowed
+from sonde.stores.knowledge.sqlite_words import read_arrays, read_generation, select_allowed
 from sonde.stores.knowledge.words import rank_narrowed
 from sonde.stores.vectors import (
     NO_SLOT,

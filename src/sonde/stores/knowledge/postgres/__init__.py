@@ -22,12 +22,8 @@ from sonde.stores.knowledge.base import (
 )
 from sonde.stores.knowledge.postgres import writing
 from sonde.stores.knowledge.postgres.database import PostgresDatabase
-from sonde.stores.knowledge.postgres.retrieval import (
-    POSTINGS,
-    OwnerVectors,
-    PostgresWords,
-    select_pieces,
-)
+from sonde.stores.knowledge.postgres.vectors import OwnerVectors
+from sonde.stores.knowledge.postgres.words import POSTINGS, PostgresWords, select_pieces
 from sonde.stores.knowledge.rows import (
     HEADS,
     MOST_LISTED,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sonde.stores.knowledge.base import NUMBERED, Entry, Piece, Source
-from sonde.stores.knowledge.postgres.retrieval import write_vector
+from sonde.stores.knowledge.postgres.words import write_vector
 from sonde.stores.knowledge.rows import (
     HEAD,
     HEADS,
