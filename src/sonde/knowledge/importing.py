@@ -42,10 +42,10 @@ REASONS: Mapping[str, str] = {
     "too_large": "it is too large to be read at once: split it, or export it in parts",
     "encrypted": "it needs a password: save it without one",
     "bomb": "it unpacks to far more than it is: unpack it and import the folder",
-    "hostile": "it holds what no honest file holds",
+    "hostile": "it has the structure of an attack, such as extreme nesting: check its source",
     "too_slow": "reading it took too long: split it, or export it in parts",
-    "crashed": "reading it ended the parser: open it in its program and save it again",
-    "no_text": "there is no text in it",
+    "crashed": "the parser crashed: open it in its program and save it again",
+    "no_text": "it has no text",
     "scanned": "its pages are pictures: install tesseract",
     "missing_extra": "it needs the extra `documents`",
 }

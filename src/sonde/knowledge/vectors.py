@@ -108,7 +108,7 @@ def _write_passage(title: str, text: str) -> str:
 def start_deep_vectors(
     models: KnowledgeModels, jobs: Jobs, store: KnowledgeStore, user: str
 ) -> Job | None:
-    """Start a job for missing deep vectors; None if none are missing or this process is short."""
+    """Start a job for missing deep vectors; None if none are missing or this process will end."""
     deep = models.deep
     if deep is None or not models.in_background:
         return None

@@ -12,16 +12,17 @@ _MONTHS = (
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _SPEAKER = re.compile(
-    r"\b(?:what|when|where|why|how|which|who)?\s*(?:did|has|does|had)\s+(?P<name>[A-Z][\w.'-]+)\s+"
+    r"\b(?i:what|when|where|why|how|which|who)?\s*\b(?i:did|has|does|had)\s+(?P<name>[A-Z][\w.'-]+)\s+"
     r"(?:ever\s+)?(?:say|said|says|write|written|wrote|tell|mention|mentioned|think|ask|asked|"
     r"suggest|recommend|reply|answer)(?:\s+(?:me|us))?(?:\s+(?:about|on|of|to))?\b"
 )
 _WHEN = re.compile(
-    r"\b(?:(?P<near>today|yesterday)"
+    r"\b(?:(?P<how>in|since|during)\s+)?(?:(?P<near>today|yesterday)"
     r"|(?P<which>last|this)\s+(?P<span>week|month|year|weekend|" + "|".join(_DAYS) + r")"
     r"|(?P<count>\d{1,3}|a|two|three)\s+(?P<unit>day|week|month|year)s?\s+ago"
-    r"|(?P<how>in|since|during)\s+(?:(?P<month>" + "|".join(_MONTHS) + r")(?:,?\s+(?P<of>\d{4}))?"
-    r"|(?P<year>(?:19|20)\d\d)))\b",
+    # `march` alone is no month
+    r"|(?(how)(?:(?P<month>" + "|".join(_MONTHS) + r")(?:,?\s+(?P<of>\d{4}))?"
+    r"|(?P<year>(?:19|20)\d\d))|(?!)))\b",
     re.IGNORECASE,
 )
 _COUNTS = {"a": 1, "two": 2, "three": 3}
@@ -49,8 +50,8 @@ def read_who_and_when(text: str, now_ms: int) -> WhoAndWhen:
     sender, since, until = "", None, None
     if when := _WHEN.search(text):
         first, behind = _read_span(when, datetime.fromtimestamp(now_ms / 1000, UTC))
-        since, until = (int(each.timestamp() * 1000) for each in (first, behind))
-        until -= 1
+        since, until = int(first.timestamp() * 1000), int(behind.timestamp() * 1000) - 1
+        until = now_ms if (when["how"] or "").casefold() == "since" else until
         text = text[: when.start()] + text[when.end() :]
     if speaker := _SPEAKER.search(text):
         sender = speaker["name"].removesuffix("'s")
@@ -74,8 +75,7 @@ def _read_span(when: re.Match[str], now: datetime) -> tuple[datetime, datetime]:
         month = _MONTHS.index(when["month"].casefold()) + 1 if when["month"] else 1
         year = int(when["of"] or when["year"] or now.year - (month > now.month))
         first = today.replace(year=year, month=month, day=1)
-        is_open = when["how"].casefold() == "since"
-        return first, today + day if is_open else _add_months(first, 1 if when["month"] else 12)
+        return first, _add_months(first, 1 if when["month"] else 12)
     back, span = when["which"].casefold() == "last", when["span"].casefold()
     monday = today - today.weekday() * day
     if span in _DAYS:

@@ -30,7 +30,7 @@ _STYLES: dict[SizeStyle, _Style] = {
 
 
 def format_bytes(size: float, style: SizeStyle = "words") -> str:
-    """A size in the largest unit below it: `512 bytes`, `3.4 MB`, `45MB`, `3.4 MiB`."""
+    """A size in the largest unit that it reaches: `512 bytes`, `3.4 MB`, `45MB`, `3.4 MiB`."""
     look = _STYLES[style]
     value, unit = float(size), look.units[0]
     for unit in look.units:
