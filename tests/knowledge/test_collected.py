@@ -68,7 +68,7 @@ def test_calendars_contacts_and_references():
         "Launch, at last",
         1_709_287_200_000,
     )
-    assert text_of(event) == "Launch, at last\nLocation: Yard\nStart: 20240301T100000Z"
+    assert text_of(event) == "Launch, at last\nLocation: Yard\nStart: 2024-03-01 10:00 UTC"
     (card,) = parse("a.vcf", b"BEGIN:VCARD\nFN:Ann Gull\nEMAIL;TYPE=home:ann@x.org\n"
                     b"ADR:;;1 Quay;Ellery;;;\nEND:VCARD\n")  # fmt: skip
     assert text_of(card) == "Ann Gull\nMail: ann@x.org\nAddress: 1 Quay Ellery"

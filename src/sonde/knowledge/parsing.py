@@ -119,7 +119,7 @@ def _parse_archive(
                 if denial := find_denied(name.replace("\\", "/")):
                     raise RefusedFormat("denied", denial)
                 if not inner.suffix or inner.suffix in PICTURES:
-                    raise RefusedFormat("unknown", "left packed")
+                    raise RefusedFormat("unknown", "not read in archives: unpack it")
                 if inner.suffix == "zip" and depth >= MAX_NESTED_ARCHIVES:
                     raise RefusedFormat("hostile", "archives in archives in archives")
                 people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), PEOPLE)

@@ -295,6 +295,10 @@ _CARD = {
 }  # fmt: skip
 
 
+_DATES = ("DTSTART", "DTEND", "DUE", "BDAY", "X-ANNIVERSARY")
+_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d)?(Z?)")
+
+
 class _Field(NamedTuple):
     name: str
     given: str
@@ -351,6 +355,10 @@ def _make_record(file: File, kind: str, lines: list[_Field]) -> Entry:
         for line in lines:
             if line.name == name and line.value.strip(";"):
                 value = line.value.removeprefix("mailto:").removeprefix("MAILTO:")
+                if name in _DATES and (found := _DATE.fullmatch(value)):
+                    year, month, day, hour, minute, zone = found.groups()
+                    clock = f" {hour}:{minute}{zone and ' UTC'}" if hour else ""
+                    value = f"{year}-{month}-{day}{clock}"
                 if name in ("ADR", "ORG"):
                     value = " ".join(filter(None, value.split(";")))
                 named = re.search(r'CN="?([^";:]+)', line.given)

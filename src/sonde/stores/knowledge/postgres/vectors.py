@@ -18,7 +18,6 @@ from sonde.stores.vectors import (
     NO_SLOT,
     SCALE_BYTES,
     Ids,
-    Mask,
     Rows,
     Signs,
     SlotIndex,
@@ -59,9 +58,12 @@ class _Packed:
         )
         return dict(zip(self.index.ids[inside][places].tolist(), scores.tolist(), strict=True))
 
-    def keep(self, ids: Ids) -> _Packed:
-        """The vectors with these ids."""
-        return self._take(np.isin(self.index.ids, ids))
+    def keep(self, ids: Ids, *, invert: bool = False) -> _Packed:
+        """The vectors with these ids, or all others."""
+        chosen = np.isin(self.index.ids, ids, invert=invert)
+        if chosen.all():
+            return self
+        return _Packed(self.index.ids[chosen], self.rows[chosen], self.signs[chosen])
 
     def add(self, pairs: Sequence[tuple[int, bytes]]) -> _Packed:
         """The vectors with packed rows added, which replace those with the same ids."""
@@ -73,17 +75,12 @@ class _Packed:
         signs = pack_signs(rows[:, SCALE_BYTES:])
         if not len(self) or self.rows.shape[1] != width:
             return _Packed(ids, rows, signs)
-        rest = self._take(~np.isin(self.index.ids, ids))
+        rest = self.keep(ids, invert=True)
         return _Packed(
             np.concatenate((rest.index.ids, ids)),
             np.concatenate((rest.rows, rows)),
             np.concatenate((rest.signs, signs)),
         )
-
-    def _take(self, chosen: Mask) -> _Packed:
-        if chosen.all():
-            return self
-        return _Packed(self.index.ids[chosen], self.rows[chosen], self.signs[chosen])
 
 
 _EMPTY = _Packed(
