@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -23,7 +23,7 @@ _CODE_COUNTS = ("totalFiles", "totalChunks", "storageSizeBytes")
 _DOCS_COUNTS = ("totalDocs", "totalDocChunks", "docsStorageSizeBytes")
 _TEXTS = ("projectPath", "createdAt", "store", "recipe")
 _TIMES = ("lastFullIndex", "lastIncrementalUpdate", "lastDocsIndex")
-_OTHERS = ("generation", "skipped", "skippedExamples")
+_OTHERS = ("generation", "skippedExamples")
 """Keys of `metadata.json` whose snake_case is a field of `Metadata`."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
@@ -112,14 +112,15 @@ _STEPS: tuple[Callable[[Json], Json], ...] = (_drop_progress,)
 
 def save_metadata(folder: Path, metadata: Metadata) -> None:
     """Write `metadata.json`."""
-    facts = asdict(metadata)
+    known = {key: getattr(metadata, to_snake(key)) for key in (*_TEXTS, *_TIMES, *_OTHERS)}
     counts = {
-        "stats": dict(zip(_CODE_COUNTS, facts["code"].values(), strict=True)),
-        "docsStats": dict(zip(_DOCS_COUNTS, facts["docs"].values(), strict=True)),
+        "stats": dict(zip(_CODE_COUNTS, astuple(metadata.code), strict=True)),
+        "docsStats": dict(zip(_DOCS_COUNTS, astuple(metadata.docs), strict=True)),
     }
-    known = {key: facts[to_snake(key)] for key in (*_TEXTS, *_TIMES, *_OTHERS)}
     head = {"version": VERSION, "formatVersion": len(_STEPS)}
-    write_json(folder / "metadata.json", head | known | counts)
+    write_json(
+        folder / "metadata.json", head | known | {"skipped": dict(metadata.skipped)} | counts
+    )
 
 
 _read_before: dict[Path, tuple[tuple[int, ...], Metadata]] = {}
