@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sonde.errors import Cancelled, FileMissing
-from sonde.knowledge.editing import export_lines, restore_lines
+from sonde.knowledge.editing import export_lines, import_knowledge, restore_lines
 from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.parsing import Parsers
@@ -259,6 +259,15 @@ def test_an_import_under_another_source_files_it_there(store, tmp_path):
     assert report.skipped == {"unknown": 2}  # and what was there stays
     assert len(store.list_entries("media")) == 2
     assert counts(bring(store, root)) == (0, 0, 0, 0, 2)
+
+
+def test_an_empty_path_imports_nothing(open_app, tmp_path):
+    app = open_app(embedding="static")
+    app.knowledge.start = tmp_path
+    (tmp_path / "a.md").write_text("kelp\n")
+    with pytest.raises(FileMissing):
+        import_knowledge(app.knowledge, "", work=Work())
+    assert app.knowledge.of("local").count("notes") == (0, 0)
 
 
 def test_a_file_refused_for_a_missing_package_is_tried_again(store, tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from sonde.errors import InvalidRequest, OutsideRoots
+from sonde.errors import FileMissing, InvalidRequest, OutsideRoots
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.library import Library
@@ -41,6 +41,8 @@ def import_knowledge(
     parsers: Parsers | None = None, work: Work,
 ) -> ImportReport:  # fmt: skip
     """Import a folder or a file as a job; a second import updates the entries."""
+    if not place:  # as of an unset variable, and not the current folder
+        raise FileMissing("no path", path="")
     user = work.caller.user
     folder = library.start / Path(place).expanduser()
 
