@@ -11,6 +11,8 @@ from sonde.text.formats import (
     format_bytes,
     format_moment,
     format_seconds,
+    read_time,
+    show_time,
 )
 
 
@@ -34,6 +36,17 @@ def test_a_size_beyond_the_last_unit_stays_in_it() -> None:
 
 def test_a_count_has_its_noun_in_singular_or_plural() -> None:
     assert [count_of(n, "file") for n in (0, 1, 2000)] == ["0 files", "1 file", "2,000 files"]
+    assert [count_of(n, "entry") for n in (1, 2)] == ["1 entry", "2 entries"]
+    assert count_of(2, "day") == "2 days"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["20240301", "202403010000", "20240301000000", "20240301T000000Z", "2024-03-01", "1709251200",
+     "1709251200000"],
+)  # fmt: skip
+def test_times_are_read_in_many_formats(text: str) -> None:
+    assert show_time(read_time(text)) == "2024-03-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.waiting import wait_until
 
-from sonde.embedding.onnx import OnnxEmbedder, plan_batches
+from sonde.embedding.base import plan_batches
+from sonde.embedding.onnx import OnnxEmbedder
 
 
 @pytest.fixture(scope="module")

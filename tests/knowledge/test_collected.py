@@ -68,14 +68,20 @@ def test_calendars_contacts_and_references():
         "Launch, at last",
         1_709_287_200_000,
     )
-    assert text_of(event) == "Launch, at last\nLocation: Yard\nStart: 20240301T100000Z"
+    assert text_of(event) == "Launch, at last\nLocation: Yard\nStart: 2024-03-01 10:00 UTC"
     (card,) = parse("a.vcf", b"BEGIN:VCARD\nFN:Ann Gull\nEMAIL;TYPE=home:ann@x.org\n"
                     b"ADR:;;1 Quay;Ellery;;;\nEND:VCARD\n")  # fmt: skip
     assert text_of(card) == "Ann Gull\nMail: ann@x.org\nAddress: 1 Quay Ellery"
+    (card,) = parse("a.vcf", b"BEGIN:VCARD\nFN:Ann Gull\nNOTE:C:\\\\nets\\, say\\nnet\nEND:VCARD\n")
+    assert text_of(card) == "Ann Gull\nC:\\nets, say\nnet"  # an escaped backslash before an n
     (book,) = parse("a.bib", b'@book{gull, title = {The {N}et of G{\\"o}teborg}, author="A. Gull",'
                     b" year = 1999, keywords = {sea, net}, url = {https://x.org/a_b}}")  # fmt: skip
     assert (book.path, book.title, book.tags) == ("gull", "The Net of Göteborg", ("sea", "net"))
     assert (book.url, book.facts["author"]) == ("https://x.org/a_b", "A. Gull")
+    (paper,) = parse(
+        "b.bib", b'@article{net, title={Nets}, journal=nat}\n@string{nat = "Nature"}\n'
+    )
+    assert text_of(paper) == "type: article\ntitle: Nets\njournal: Nature"
 
 
 def chat_texts(name: str, value: Any) -> list[tuple[str, str]]:

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from sonde.errors import Cancelled, FileMissing
-from sonde.knowledge.editing import export_lines, restore_lines
+from sonde.knowledge.editing import export_lines, import_knowledge, restore_lines
 from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.parsing import Parsers
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
-from sonde.types import Progress
+from sonde.types import Progress, Skipped
 
 
 @pytest.fixture
@@ -244,6 +244,41 @@ def test_the_owner_says_what_a_file_is_taken_for(store, tmp_path):
     assert [(p.field, p.text) for p in prompt.pieces] == [
         ("system_prompt", "be brief"), ("user_prompt", "ask {{x}}"),
     ]  # fmt: skip
+
+
+def test_an_import_under_another_source_files_it_there(store, tmp_path):
+    root = tmp_path / "papers"
+    root.mkdir()
+    (root / "a.md").write_text("# Walrus\nblubber\n")
+    (root / "b.txt").write_text("kelp\n")
+    bring(store, root)
+    assert [len(store.list_entries(source)) for source in ("notes", "media")] == [1, 1]
+    assert counts(bring(store, root, wanted="media")) == (1, 0, 0, 1, 1)
+    assert [len(store.list_entries(source)) for source in ("notes", "media")] == [0, 2]
+    report = bring(store, root, wanted="chats")
+    assert report.skipped == {"unknown": 2}  # and what was there stays
+    assert len(store.list_entries("media")) == 2
+    assert counts(bring(store, root)) == (0, 0, 0, 0, 2)
+
+
+def test_an_empty_path_imports_nothing(open_app, tmp_path):
+    app = open_app(embedding="static")
+    app.knowledge.start = tmp_path
+    (tmp_path / "a.md").write_text("kelp\n")
+    with pytest.raises(FileMissing):
+        import_knowledge(app.knowledge, "", work=Work())
+    assert app.knowledge.of("local").count("notes") == (0, 0)
+
+
+def test_a_file_refused_for_a_missing_package_is_tried_again(store, tmp_path):
+    root = tmp_path / "papers"
+    root.mkdir()
+    (root / "a.md").write_text("kelp\n")
+    facts = (root / "a.md").stat()
+    stamp = f"{facts.st_size}:{facts.st_mtime_ns}"
+    for reason, added in (("broken", 0), ("missing_extra", 1)):
+        refused = {"a.md": (stamp, Skipped("a.md", reason))}
+        assert bring(store, root, refused=refused).added == added
 
 
 def write_bomb(path: Path) -> None:

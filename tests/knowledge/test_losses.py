@@ -349,7 +349,7 @@ def test_a_notebook_and_a_latex_document():
     \href{https://x.org}{here}\footnote{noted} and $x^2$.\end{document}"""
     (entry,) = parse("x.tex", tex)
     assert (entry.title, entry.facts["author"]) == ("The fleet", "Ann")
-    assert "## Boats and nets" in text_of(entry)
+    assert "## Boats and nets\n" in text_of(entry)
     for words in ("Größe", "[here](https://x.org)", "noted", "x^2"):
         assert words in text_of(entry)
     assert "comment" not in text_of(entry)

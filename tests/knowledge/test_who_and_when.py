@@ -27,6 +27,8 @@ def stamp(year: int, month: int, day: int, hour: int = 12) -> int:
     [
         ("what did Anna say about the roof?", "Anna", None, None, "the roof"),
         ("what did Anna say last week?", "Anna", (2026, 11, 9), (2026, 11, 15), ""),
+        ("What did Anna say?", "Anna", None, None, ""),
+        ("Did Anna mention the roof?", "Anna", None, None, "the roof"),
         ("plans for the garden in March", "", (2026, 3, 1), (2026, 3, 31), "plans for the garden"),
         ("the budget in December", "", (2025, 12, 1), (2025, 12, 31), "the budget"),
         ("the budget in March 2024", "", (2024, 3, 1), (2024, 3, 31), "the budget"),
@@ -50,6 +52,21 @@ def test_a_question_is_read_for_speaker_and_time(
     else:
         assert asked.since == stamp(*first, 0)
         assert asked.until == stamp(*last, 0) + 86_400_000 - 1
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "rest"),
+    [
+        ("the budget since March", (2026, 3, 1), "the budget"),
+        ("trips since 2024", (2024, 1, 1), "trips"),
+        ("calls since yesterday", (2026, 11, 15), "calls"),
+        ("notes Since last week?", (2026, 11, 9), "notes"),
+    ],
+)
+def test_since_lasts_until_now(question: str, first: Any, rest: str) -> None:
+    now = int(NOW.timestamp() * 1000)
+    asked = read_who_and_when(question, now)
+    assert (asked.since, asked.until, asked.rest) == (stamp(*first, 0), now, rest)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from functools import cache
 from sonde.chunking import packing
 from sonde.chunking.packing import WHOLE, Breaks, add_paragraphs
 from sonde.chunking.patterns import MAX_SYMBOLS
-from sonde.text.words import is_telling
+from sonde.text.words import is_generic
 from sonde.types import Chunk, Symbol
 
 _MARKS = {
@@ -146,10 +146,10 @@ def _find_breaks(
 
 
 def chunk_document(path: str, data: bytes, language: str) -> tuple[list[Chunk], list[Section]]:
-    """Cut a document at its headings; each chunk's header is the path, if it says something, and
+    """Cut a document at its headings; each chunk's header is the path, unless it is generic, and
     its trail. Returns its chunks and sections.
     """
-    place = path[-packing.PATH_CHARS :] if is_telling(path.rpartition(".")[0] or path) else ""
+    place = "" if is_generic(path.rpartition(".")[0] or path) else path[-packing.PATH_CHARS :]
     sections, fences = read_sections(data, language)
     cuts = packing.pack_breaks(_find_breaks(data, sections, fences), data)
     headers: list[str] = []

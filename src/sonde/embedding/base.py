@@ -1,10 +1,10 @@
-"""The protocol of an embedder, the providers by name, and the deep one in a process of its own."""
+"""The protocol of embedders, the providers by name, and the deep model in a separate process."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 # quoted, since numpy is loaded on first use: listing tools does not need it
 Vectors: TypeAlias = "NDArray[np.float32]"
 Mode = Literal["query", "passage", "code"]
-"""What a text is; a passage of `code` is one like others, except to the bundled deep model."""
+"""The role of a text; only the bundled deep model treats `code` differently from `passage`."""
 PASSAGE_MODES: Mapping[Kind, Mode] = {"code": "code", "docs": "passage"}
 DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-6", 384
-"""Of the bundled deep model; a new model gets the next number."""
+"""The bundled deep model; a new one gets the next number."""
 
 
 class Embedder(Protocol):
@@ -32,7 +32,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Identifies the vectors; vectors of two names are never compared."""
+        """Identifies the vectors; vectors with different names are never compared."""
 
     @property
     def dimensions(self) -> int:
@@ -40,17 +40,17 @@ class Embedder(Protocol):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the model is in this process's memory, so that `embed` starts at once."""
+        """Whether the model is in the memory of this process."""
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
-        """One unit row per text, in order; a text without any known token gives a zero row."""
+        """One unit row per text, in order; zero for a text without known tokens."""
 
     def close(self) -> None:
         """Free the model's memory; the next call loads it again."""
 
 
 def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vectors:
-    """A matrix of `count` unit rows; rows that were not made are zero."""
+    """A matrix of `count` unit rows; missing rows are zero."""
     import numpy as np
 
     vectors = np.zeros((count, dimensions), np.float32)
@@ -61,8 +61,32 @@ def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vect
     return vectors
 
 
+_BATCH_TEXTS = 32  # of up to 30 tokens; fewer longer ones reach _BATCH_TOKENS first
+_BATCH_TOKENS = 1024  # these fit the processor's caches: twice as fast as 8,192, under 150 MB
+
+
+def plan_batches(
+    lengths: Sequence[int], most_texts: int = _BATCH_TEXTS, most_length: int = _BATCH_TOKENS
+) -> Iterator[list[int]]:
+    """Rows in batches of similar length, longest last; rows of length 0 are left out.
+
+    Every row of a batch counts as long as its longest, with two special tokens.
+    """
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if not lengths[row]:
+            continue
+        is_full = len(batch) == most_texts or (len(batch) + 1) * (lengths[row] + 2) > most_length
+        if batch and is_full:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
 class RecentVectors:
-    """The passages embedded last: a question like the one before finds most of its own here."""
+    """A cache of embedded passages: similar questions read mostly the same ones."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -70,7 +94,7 @@ class RecentVectors:
         self._lock = threading.Lock()
 
     def embed(self, embedder: Embedder, mode: Mode, texts: Sequence[str]) -> Vectors:
-        """One row per text; only those that are new are embedded."""
+        """One row per text; embeds only those that are not cached."""
         keys = [(embedder.name, mode, text) for text in texts]
         with self._lock:
             found = {key: self._known[key] for key in keys if key in self._known}
@@ -97,7 +121,7 @@ PROVIDERS: Mapping[str, str] = {
 
 
 def load_provider(name: str, /, **options: Any) -> Embedder:
-    """A new provider; its model is loaded, or its service called, with the first text."""
+    """Create a provider; its model is loaded, or its service called, with the first text."""
     where = PROVIDERS.get(name)
     if where is None:
         near = get_close_matches(name, PROVIDERS, n=3, cutoff=0.4) or list(PROVIDERS)
@@ -111,16 +135,16 @@ def load_provider(name: str, /, **options: Any) -> Embedder:
     return provider
 
 
-_REST_S = 0.5  # how late it is noticed that work may go on, or was stopped
-_BUSY_REST_S = 2.0  # before each batch; the process has the lowest priority anyway
+_REST_S = 0.5  # how late the end of a pause or a cancellation may be noticed
+_BUSY_REST_S = 2.0  # the longest wait per batch on a busy machine
 
 
 class BackgroundEmbedder:
-    """The deep model in a process of lowest priority, for work in the background.
+    """The deep model in a process of lowest priority, for background work.
 
-    It starts with the first text; `check`, which may raise, is called while it works. A thread of
-    lowest priority would not do: while it holds the interpreter, the model's lock or the writer's,
-    every other thread waits for as long as other programs keep it from running.
+    The process starts with the first text; `check`, which may raise, is called while it works. A
+    thread of lowest priority would block others: it may be preempted while it holds the
+    interpreter, the model's lock or the writer's.
     """
 
     name, dimensions, is_loaded = DEEP_NAME, DEEP_DIMENSIONS, False
@@ -152,7 +176,7 @@ class BackgroundEmbedder:
         return vectors
 
     def _rest(self) -> None:
-        """Wait while `pause` gives a reason; on a busy machine not for ever, or it never ends."""
+        """Wait while `pause` gives a reason, on a busy machine for a limited time."""
         rested = 0.0
         while (why := self._pause()) and (why != BUSY or rested < _BUSY_REST_S):
             self._check()

@@ -1,10 +1,10 @@
 """The user's own model: a folder in the layout of sentence-transformers, with an ONNX graph.
 
-A model that is named is downloaded from a hub, once: files are checked against the hub's checksums
-(SHA-256, or Git's for small ones), and the folder is moved into place only when it is complete.
+A model given by name is downloaded from a hub once: its files are verified by the hub's checksums
+(SHA-256, or Git's for small ones), and the folder is moved into place when it is complete.
 
-It reads `onnx/model.onnx` or `model.onnx`, `tokenizer.json` or `vocab.txt`, and the pooling, length
-and prompts that the JSON files beside them configure. Unknown modules are refused.
+Read are `onnx/model.onnx` or `model.onnx`, `tokenizer.json` or `vocab.txt`, and pooling, length and
+prompts in the JSON files beside them. Unknown modules are refused.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from sonde.embedding.base import Mode, Vectors, make_units
-from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, plan_batches, run_session
+from sonde.embedding.base import Mode, Vectors, make_units, plan_batches
+from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, run_session
 from sonde.embedding.services import MALFORMED
 from sonde.errors import EmbeddingFailed, InvalidRequest, MissingExtra, ModelDownloadFailed
 from sonde.runtime.private import make_folder
@@ -43,21 +43,21 @@ _SMALL = (
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[0-9a-f]{7,64}")
-_MAX_MODEL_BYTES = 4 << 30  # far more than a model that a CPU runs in useful time
-_READ_AT_ONCE = 1 << 18  # bytes: progress shows often, and memory stays small
-_TIMEOUT_S = 30.0  # without a byte: then the link is dead
-_TRIES = 3  # a flaky link recovers by then
-_PROGRESS_STEPS = 10  # messages for a download: one every 10 %
-_ABANDONED_S = 24 * 3600.0  # a partial download older than this was killed
+_MAX_MODEL_BYTES = 4 << 30  # larger models are too slow on a CPU
+_READ_AT_ONCE = 1 << 18  # bytes, small enough for frequent progress
+_TIMEOUT_S = 30.0  # without a byte, after which the connection is dead
+_TRIES = 3  # enough for an unreliable connection
+_PROGRESS_STEPS = 10  # a message per 10 % of a download
+_ABANDONED_S = 24 * 3600.0  # an older partial download was killed
 
 Report = Callable[[str], None]
-_DEFAULT_TOKENS, _MAX_TOKENS = 512, 8_192  # read of a text: if the model says nothing; at most
+_DEFAULT_TOKENS, _MAX_TOKENS = 512, 8_192  # of a text: without a configured length; at most
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
-_HASHED_BYTES = 1 << 20  # at both ends of a graph: hashing all of it would take seconds
+_HASHED_BYTES = 1 << 20  # at both ends of a graph; hashing all of it takes seconds
 
 
 class ModelEmbedder(OnnxEmbedder):
-    """An `Embedder` over such a folder, or over a hub's model once it is fetched."""
+    """An `Embedder` with a model in a folder, or downloaded from a hub on first use."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class ModelEmbedder(OnnxEmbedder):
         return open_session(graph, self._threads), recipe
 
     def _place(self) -> Path:
-        """The folder; a model given by name is downloaded once."""
+        """The folder of the model, which is downloaded if needed."""
         if self._path:
             if not self._path.is_dir():
                 raise _refuse(self._path, "there is no such folder")
@@ -125,20 +125,20 @@ class ModelEmbedder(OnnxEmbedder):
 
 
 class _Recipe:
-    """How texts become vectors, as the files configure it."""
+    """Tokenizing and pooling as the model's files configure them."""
 
     def __init__(self, place: Path) -> None:
         modules = _read_json(place / "modules.json", list)
         for module in (one for one in modules if isinstance(one, dict)):
             kind = str(module.get("type", "")).rpartition(".")[2]
             if kind not in _KNOWN_MODULES:
-                raise _refuse(place, f"modules.json asks for {kind}, which is not known here")
+                raise _refuse(place, f"modules.json has {kind}, which is not supported")
         pooling = _read_json(place / "1_Pooling" / "config.json").items()
         modes = {key for key, on in pooling if key.startswith("pooling_mode") and on is True}
         if modes - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:
-            raise _refuse(place, f"it pools by {', '.join(sorted(modes))}, which is not known here")
+            raise _refuse(place, f"its pooling {', '.join(sorted(modes))} is not supported")
         self._by_first = modes == {"pooling_mode_cls_token"}
-        """Whether the model pools by its first token instead of the mean."""
+        """Whether the vector is that of the first token, not the mean of all."""
         prompts = _read_json(place / "config_sentence_transformers.json").get("prompts") or {}
         self._prompts: dict[Mode, str] = {
             "query": str(prompts.get("query") or ""),
@@ -152,7 +152,7 @@ class _Recipe:
         self._tokenizer.enable_truncation(length if usable else _DEFAULT_TOKENS)
 
     def encode(self, texts: Sequence[str], mode: Mode) -> list[list[int]]:
-        """The tokens of each text, including the special ones."""
+        """The tokens of each text, with special ones."""
         prompt = self._prompts["query" if mode == "query" else "passage"]
         plain = [(prompt + text).encode("utf-8", "replace").decode() for text in texts]
         return [one.ids for one in self._tokenizer.encode_batch(plain)]
@@ -192,12 +192,12 @@ def _open_tokenizer(place: Path) -> Any:
             return Tokenizer.from_file(str(whole))
         lower = _read_json(place / "tokenizer_config.json").get("do_lower_case", True)
         return BertWordPieceTokenizer(str(words), lowercase=bool(lower))
-    except Exception as error:  # it raises bare ones
+    except Exception as error:  # `tokenizers` raises no other class
         raise _refuse(place, f"its tokenizer cannot be read: {error}") from error
 
 
 def _identify(place: Path) -> str:
-    """A short hash of the files; of the graph, of its size and both ends."""
+    """A short hash of the configuration, and of the graph's size and ends."""
     digest = hashlib.sha256()
     for path in sorted(place.glob("*.json")) + sorted(place.glob("1_Pooling/*.json")):
         digest.update(path.name.encode() + path.read_bytes())
@@ -213,7 +213,7 @@ def _identify(place: Path) -> str:
 
 
 def _read_json(path: Path, kind: type = dict) -> Any:
-    """The value of this kind in a file; an empty one if it is missing or of another kind."""
+    """The value in a JSON file; empty if it is missing or of another type."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -240,16 +240,16 @@ class _File:
 
 
 class _BrokenError(Exception):
-    """The answer is not what the hub announced."""
+    """The downloaded data differ from what the hub announced."""
 
 
 def is_hub_name(text: str) -> bool:
-    """Whether this is `owner/model`, not a path."""
+    """Whether a text is a name `owner/model`, not a path."""
     return bool(_NAME.fullmatch(text)) and ".." not in text
 
 
 def find_cached(name: str, folder: Path, cache: Path | None) -> Path | None:
-    """The folder of a model that was downloaded before, by us or by Hugging Face's own tools."""
+    """The folder of a model downloaded earlier, by sonde or by Hugging Face's tools."""
     plain = name.replace("/", "--")
     if (folder / plain).is_dir():
         return folder / plain
@@ -268,9 +268,13 @@ def find_cached(name: str, folder: Path, cache: Path | None) -> Path | None:
 def fetch_model(
     name: str, folder: Path, report: Report, hub: str = HUB, pause_s: float = 1.0
 ) -> Path:
-    """Download and check a model. Returns its folder; raises `ModelDownloadFailed`."""
+    """Download and verify a model. Returns its folder. Raises `ModelDownloadFailed`."""
     if not is_hub_name(name):
-        raise InvalidRequest(f"{name!r} is no name of a model", user_message="Name a model: a/b.")
+        raise InvalidRequest(
+            f"{name!r} is no name of a model",
+            user_message="This is not the name of a model.",
+            next_action="Name a model as owner/model.",
+        )
     plain = name.replace("/", "--")
     place, beside = folder / plain, folder / f".{plain}-{os.getpid()}-{time.monotonic_ns()}"
     for left in folder.glob(f".{plain}-*"):
@@ -293,7 +297,7 @@ def fetch_model(
         try:
             beside.rename(place)
         except OSError:
-            if not place.is_dir():  # else another process was faster
+            if not place.is_dir():  # unless another process downloaded it
                 raise
     except (OSError, HTTPException, *MALFORMED, _BrokenError) as error:
         raise ModelDownloadFailed(f"{type(error).__name__}: {error}") from error
@@ -304,7 +308,7 @@ def fetch_model(
 
 
 def _choose_files(about: Mapping[str, Any]) -> tuple[str, Sequence[_File]]:
-    """The revision, and the files of it that embedding needs."""
+    """The revision of a model, and its files that are needed."""
     revision = str(about["sha"])
     if not _REVISION.fullmatch(revision):
         raise _BrokenError("the hub names no revision")
@@ -362,7 +366,7 @@ def _read(address: str) -> bytes:
 
 
 def _save(address: str, target: Path, file: _File, show: Callable[[int], None]) -> None:
-    """Download a file and check its size and checksum."""
+    """Download a file and verify its size and checksum."""
     whole = hashlib.sha256()
     git = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
     size = 0

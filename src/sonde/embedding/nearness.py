@@ -1,4 +1,4 @@
-"""How near two texts are by a model, on one scale for all models, and what it cannot read."""
+"""Nearness of texts on a scale common to all models, and languages that a model cannot read."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ UNRELATED = (
     "Wear gloves when you clean the filter.", "A cache keeps what was computed before.",
     "The museum is closed on Mondays.", "Two dogs slept under the table.",
 )  # fmt: skip
-"""Plain sentences that have nothing to do with each other: how similar a model finds them tells
-what its similarities mean."""
+"""Unrelated sentences, whose similarities calibrate a model."""
 _SPREADS: dict[str, tuple[float, float]] = {
     "sonde-static-1": (0.030, 0.073),
     "sonde-everyday-1": (0.045, 0.073),
     DEEP_NAME: (0.493, 0.049),
 }
-"""Mean and spread over `UNRELATED`: of the bundled models, and of those measured since."""
+"""Mean and standard deviation of the similarities of `UNRELATED` by model; others are added."""
 _BUNDLED = frozenset(_SPREADS)
 
 
 def measure_spread(model: Embedder) -> None:
-    """Measure what the similarities of a model mean, once; the bundled ones are known."""
+    """Calibrate a model, once; the bundled ones are calibrated."""
     if model.name not in _SPREADS:
         asked = model.embed(UNRELATED[::2], "query")
         similar = asked @ model.embed(UNRELATED[1::2], "passage").T
@@ -39,8 +38,10 @@ def measure_spread(model: Embedder) -> None:
 
 
 def find_nearness(name: str, similarity: float) -> float:
-    """A similarity in spreads above that of unrelated texts, the same in every model; the model
-    of this name must be measured."""
+    """A similarity in standard deviations above that of unrelated texts.
+
+    The model of this name must be calibrated.
+    """
     mean, spread = _SPREADS[name]
     return (similarity - mean) / spread
 
@@ -51,7 +52,7 @@ def can_read(model: Embedder, question: str) -> bool:
 
 
 def describe_language(model: Embedder | None, question: str) -> str:
-    """A note on a question in a language that the bundled model does not understand."""
+    """A note if the question is in a language that the bundled model does not understand."""
     language = guess_language(question) if model and model.name == DEEP_NAME else ""
     if language in ("", "English"):
         return ""

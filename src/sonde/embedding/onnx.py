@@ -1,4 +1,4 @@
-"""The deep model: an encoder in int8, six layers and three for code, run by onnxruntime."""
+"""The deep model: an int8 encoder with six layers, three for code, run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
+from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors, plan_batches
 from sonde.embedding.static import BUNDLED, read_vocabulary
 from sonde.errors import EmbeddingFailed
 from sonde.runtime.processes import trim_heap
@@ -28,7 +28,7 @@ _CASE_CHANGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ASCII_TOKEN = re.compile(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9_]+")
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[^\w\s]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_MAX_WORD_CHARS = 100  # longer ones are data; merging takes quadratic time
+_MAX_WORD_CHARS = 100  # longer words are data; merging takes quadratic time
 _CACHED_WORDS = 50_000  # some 10 MB at most
 
 
@@ -45,7 +45,7 @@ _CHARS = list_bytes()
 
 
 class BytePairs:
-    """Pieces by merging the pair that comes first in the vocabulary; words are cached."""
+    """Byte pair encoding: merges the pair that is first in the vocabulary; words are cached."""
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._ids: Mapping[str, int] = {piece: i for i, piece in enumerate(vocabulary)}
@@ -56,7 +56,7 @@ class BytePairs:
         return self._ids[piece]
 
     def encode(self, text: str, limit: int) -> list[int]:
-        """The ids of the first `limit` pieces of a text, without any special token."""
+        """The ids of the first `limit` pieces of a text, without special tokens."""
         ids: list[int] = []
         for word in _find_tokens(text):
             known = self._cache.get(word)
@@ -90,7 +90,7 @@ class BytePairs:
 
 
 def _find_tokens(text: str) -> Iterator[str]:
-    """Words, numbers and runs of marks; ASCII ones as written, so that the cache spares a split."""
+    """Words, numbers and runs of marks; ASCII words as written, which are split via the cache."""
     if text.isascii() and not _CONTROL.search(text):
         return (match.group() for match in _ASCII_TOKEN.finditer(text))
     apart = unicodedata.normalize("NFD", _CASE_CHANGE.sub(" ", _CONTROL.sub("", text)))
@@ -98,10 +98,8 @@ def _find_tokens(text: str) -> Iterator[str]:
     return (match.group() for match in _TOKEN.finditer(unicodedata.normalize("NFC", bare.lower())))
 
 
-_TOKENS = 256  # read of a text
+_TOKENS = 256  # of a text; the rest is ignored
 _IDLE_S = 60.0  # the model is unloaded after this long without a text
-_BATCH_TEXTS = 32  # of up to 30 tokens; fewer longer ones reach _BATCH_TOKENS first
-_BATCH_TOKENS = 1024  # these fit the processor's caches: twice as fast as 8,192, under 150 MB
 _NO_MEMORY = ("bad_alloc", "Failed to allocate memory")
 
 
@@ -153,13 +151,13 @@ class OnnxEmbedder:
         trim_heap()
 
     def _watch(self, closed: threading.Event) -> None:
-        """Close when idle: a server must be small while it only waits."""
+        """Unload the model when it is idle, to keep a waiting server small."""
         while not closed.wait(max(self._used_at + self._idle_s - time.monotonic(), 0.0)):
             if time.monotonic() >= self._used_at + self._idle_s:
                 self.close()
 
     def _open(self) -> tuple[Any, Any]:
-        """The session, and what makes its input of a text."""
+        """The session and the tokenizer."""
         vocabulary = read_vocabulary(self._folder, "deep-vocab.txt")
         with as_file(self._folder / "deep.onnx") as path:
             return open_session(path, self._threads), BytePairs(vocabulary)
@@ -174,22 +172,6 @@ class OnnxEmbedder:
                 watch.start()
             self._used_at = time.monotonic()
             return self._loaded
-
-
-def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Rows in batches of similar length, longest last; texts without pieces are left out."""
-    batch: list[int] = []
-    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if not lengths[row]:
-            continue
-        if batch and (
-            len(batch) == _BATCH_TEXTS or (len(batch) + 1) * (lengths[row] + 2) > _BATCH_TOKENS
-        ):
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
 
 
 def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,10 +1,10 @@
-"""An embedder as a server on this machine: `POST /embed`, `GET /health`.
+"""A local server for an embedder: `POST /embed`, `GET /health`.
 
     POST /embed {"texts": ["..."], "mode": "query", "passage" or "code"}
     -> {"embeddings": [[...]], "dimensions": 384, "model": "..."}
 
-It listens on loopback only, refuses requests of browser pages and for other host names, and limits
-bodies.
+It listens on loopback only, limits bodies, and refuses requests from browser pages and for other
+host names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sonde.errors import SondeError
 PORT = 8121  # the default that the documentation names
 MAX_BODY_BYTES = 16 << 20  # of a request or an answer: many times a usual batch
 MAX_TEXTS = 2_048  # as many as OpenAI's service takes in one request
-_READ_TIMEOUT_S = 60.0  # a caller that is silent for longer is gone
+_READ_TIMEOUT_S = 60.0  # a connection that is silent for longer is closed
 
 
 class EmbeddingServer(ThreadingHTTPServer):
@@ -88,9 +88,9 @@ class _Exchange(BaseHTTPRequestHandler):
     def _check(self) -> None:
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or not is_loopback(f"http://{hosts[0]}"):
-            raise _RefusedError(421, "this is not the host you are looking for")
+            raise _RefusedError(421, "this server answers only as localhost")
         if "Origin" in self.headers or self.headers.get("Sec-Fetch-Site", "none") != "none":
-            raise _RefusedError(403, "pages of browsers are not answered")
+            raise _RefusedError(403, "requests from browser pages are refused")
         if self.path != {"GET": "/health", "POST": "/embed"}[self.command]:
             raise _RefusedError(404, "POST texts to /embed; GET /health")
 
@@ -105,7 +105,7 @@ class _Exchange(BaseHTTPRequestHandler):
         if not length.isascii() or not length.isdigit() or "Transfer-Encoding" in self.headers:
             raise _RefusedError(411, "Content-Length is needed")
         if len(length) > 12 or int(length) > MAX_BODY_BYTES:
-            raise _RefusedError(413, f"a body may have {MAX_BODY_BYTES} bytes")
+            raise _RefusedError(413, f"a body may have at most {MAX_BODY_BYTES} bytes")
         try:
             body = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError):

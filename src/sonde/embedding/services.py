@@ -1,7 +1,7 @@
-"""Embedders behind HTTP: our own protocol and OpenAI's, with retries and checked answers.
+"""Embedders behind HTTP: sonde's protocol and OpenAI's, with retries and checked answers.
 
-Redirects are refused, since a key or a text must reach only the host that was named;
-proxies are not used for this machine itself. No error repeats what was sent.
+Redirects are refused, since keys and texts must reach only the configured host. Proxies are not
+used for loopback addresses. Errors never quote what was sent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -23,23 +23,23 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from sonde.embedding.base import Mode, Vectors, make_units
+from sonde.embedding.base import Mode, Vectors, make_units, plan_batches
 from sonde.errors import EmbeddingFailed
 from sonde.runtime.private import make_folder
 
-_MAX_ANSWER_BYTES = 256 << 20  # many times the largest batch of vectors as JSON
-_MAX_PAUSE_S = 20.0  # whatever a service names in Retry-After
-_BATCH_TEXTS = 64  # of usual chunks: within _BATCH_CHARS
-_BATCH_CHARS = 200_000  # one request stays within the usual limits of services
+_MAX_ANSWER_BYTES = 256 << 20  # many times a batch of vectors as JSON
+_MAX_PAUSE_S = 20.0  # between attempts, whatever Retry-After says
+_BATCH_TEXTS = 64  # chunks of one request
+_BATCH_CHARS = 200_000  # of one request, within the usual limits of services
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
-"""Errors raised by reading an answer of an undocumented shape."""
+"""Errors raised by an answer of another shape than documented."""
 _CODE = re.compile(r"[a-z][a-z_]{0,59}")
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one answer may take, how often to try, and the first pause in between."""
+    """Timeout, number of attempts, and first pause between them."""
 
     timeout_s: float
     tries: int
@@ -47,16 +47,16 @@ class Patience:
 
 
 PATIENCE: Mapping[Mode, Patience] = {"query": Patience(10.0, 2, 0.2), "passage": Patience(60.0, 5)}
-"""A user waits for a query; passages are embedded in the background."""
+"""Short for queries, for which a user waits; passages are embedded in the background."""
 
 
 class _Stay(HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """Nothing is sent on to another address."""
+        """Refuses redirects."""
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a URL leads to this machine."""
+    """Whether a URL is on this machine."""
     name = urlsplit(address).hostname or ""
     with suppress(ValueError):
         return name == "localhost" or ip_address(name).is_loopback
@@ -66,7 +66,7 @@ def is_loopback(address: str) -> bool:
 def post_json(
     address: str, body: Mapping[str, object], headers: Mapping[str, str], patience: Patience
 ) -> Any:
-    """The JSON answer; retries while the service is busy or out of reach."""
+    """Post JSON and return the JSON answer; retries if the service is busy or unreachable."""
     request = Request(  # noqa: S310 - the setting's rule lets only http and https through
         address,
         json.dumps(body).encode(),
@@ -102,14 +102,15 @@ def post_json(
 def embed_in_batches(
     texts: Sequence[str], dimensions: int, send: Callable[[list[str]], Sequence[Sequence[float]]]
 ) -> Vectors:
-    """Unit rows for all texts, in batches; blank texts are not sent and get a zero row.
+    """Unit rows for all texts, sent in batches; blank texts are not sent and get zero rows.
 
-    `dimensions` 0 takes those of the first answer.
+    With `dimensions` 0, the first answer sets them.
     """
     import numpy as np
 
     made: dict[int, Any] = {}
-    for places in _plan_batches(texts):
+    lengths = [len(text) if text.strip() else 0 for text in texts]
+    for places in plan_batches(lengths, _BATCH_TEXTS, _BATCH_CHARS):
         try:
             rows = np.asarray(send([texts[at] for at in places]), np.float32)
         except MALFORMED as error:
@@ -131,23 +132,8 @@ def embed_in_batches(
     return make_units(made, len(texts), dimensions)
 
 
-def _plan_batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    batch: list[int] = []
-    size = 0
-    for at, text in enumerate(texts):
-        if not text.strip():
-            continue
-        if batch and (len(batch) == _BATCH_TEXTS or size + len(text) > _BATCH_CHARS):
-            yield batch
-            batch, size = [], 0
-        batch.append(at)
-        size += len(text)
-    if batch:
-        yield batch
-
-
 def _read_code(error: HTTPError, sent: Mapping[str, str]) -> str:
-    """The error code of an answer; its message could repeat parts of a key."""
+    """The error code in an answer, without its message, which may quote parts of a key."""
     try:
         found = json.loads(error.read(100_000))["error"]
         code = found.get("code") or found.get("type")
@@ -175,7 +161,7 @@ def _fail(address: str, what: str, status: int = 0) -> EmbeddingFailed:
 
 
 class Identity:
-    """The name of a service's vectors, learned from its answers and kept in the file `place`."""
+    """The name of a service's vectors, learned from its answers and stored in the file `place`."""
 
     def __init__(self, base: str, model: str, place: Path | None) -> None:
         self._base, self._model, self._place = base, model, place
@@ -184,14 +170,14 @@ class Identity:
 
     @property
     def name(self) -> str:
-        """Identifies the vectors, as far as is known without a request."""
+        """The name as far as it is known without a request."""
         with self._lock:
             if self._suffix is None:
                 self._suffix = self._load().get(self._base, "")
             return self._base + self._suffix
 
     def learn(self, models: Collection[str], dimensions: int) -> None:
-        """Record the models named in a service's answers."""
+        """Record the model that the answers name, and the dimensions."""
         if len(models) > 1:
             raise EmbeddingFailed(f"the service changed its model: {', '.join(sorted(models))}")
         (model,) = models or ("",)
@@ -219,11 +205,11 @@ class Identity:
             temporary.write_text(json.dumps(known, indent=1, sort_keys=True), "utf-8")
             temporary.replace(self._place)
         except OSError:
-            temporary.unlink(missing_ok=True)  # then only this process knows it
+            temporary.unlink(missing_ok=True)  # the name stays known in this process
 
 
 class EndpointEmbedder:
-    """An `Embedder` behind an HTTP address; the model its answers name must be the set one."""
+    """An `Embedder` behind sonde's HTTP protocol; its answers must name the configured model."""
 
     is_loaded = False
 
@@ -264,9 +250,9 @@ class EndpointEmbedder:
         """Holds nothing."""
 
     def _send(self, texts: Sequence[str], mode: Mode, dimensions: int) -> tuple[Vectors, set[str]]:
-        """The vectors of all texts, and the models that the answers name."""
+        """The vectors of all texts, and the models named in the answers."""
         models: set[str] = set()
-        mode = "query" if mode == "query" else "passage"  # services know no other
+        mode = "query" if mode == "query" else "passage"  # the modes of services
 
         def send(batch: list[str]) -> Sequence[Sequence[float]]:
             answer, rows = self._ask(batch, mode)
@@ -276,7 +262,7 @@ class EndpointEmbedder:
         return embed_in_batches(texts, dimensions, send), models
 
     def _ask(self, batch: list[str], mode: Mode) -> tuple[Any, Sequence[Sequence[float]]]:
-        """The service's answer, and the vectors in it."""
+        """An answer, and the vectors in it."""
         body = {"texts": batch, "mode": mode}
         answer = post_json(self._address, body, {}, self._patience[mode])
         return answer, answer["embeddings"]
@@ -284,11 +270,11 @@ class EndpointEmbedder:
 
 ADDRESS = "https://api.openai.com/v1"
 MODEL = "text-embedding-3-small"
-_MAX_TEXT_CHARS = 16_000  # sent of a text: within 8,191 tokens for nearly all texts
+_MAX_TEXT_CHARS = 16_000  # of a text; nearly always within the limit of 8,191 tokens
 
 
 class OpenAIEmbedder(EndpointEmbedder):
-    """An OpenAI-compatible `Embedder`; its key is read for each request and stored nowhere."""
+    """An OpenAI-compatible `Embedder`; the key is read for each request and not kept."""
 
     def __init__(
         self,
@@ -301,7 +287,7 @@ class OpenAIEmbedder(EndpointEmbedder):
     ) -> None:
         base = address.rstrip("/")
         address = base if base.endswith("/embeddings") else f"{base}/embeddings"
-        # the same name at another host, or cut to another size, may be another model
+        # includes host and size: at another host the same name may be another model
         cut = f"@{dimensions}" if dimensions else ""
         name = f"openai:{urlsplit(address).netloc}/{model}{cut}"
         super().__init__(address, dimensions, name, model, place, patience)
@@ -338,5 +324,5 @@ class OpenAIEmbedder(EndpointEmbedder):
         answer = post_json(self._address, body, headers, self._patience[mode])
         rows = {int(row["index"]): row["embedding"] for row in answer["data"]}
         if sorted(rows) != list(range(len(batch))):
-            raise EmbeddingFailed(f"{len(batch)} texts were sent, {len(rows)} vectors came")
+            raise EmbeddingFailed(f"{len(batch)} texts were sent, {len(rows)} vectors received")
         return answer, [rows[at] for at in range(len(batch))]

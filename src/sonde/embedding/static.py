@@ -1,6 +1,6 @@
-"""The static model: a text is the sum of one learned vector per distinct word piece in it.
+"""The static model: a text is the sum of learned vectors of its distinct word pieces.
 
-A thousand times cheaper than an encoder, because nothing depends on context.
+A thousand times cheaper than an encoder, because vectors do not depend on context.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from sonde.embedding.base import Mode, Vectors
 from sonde.text.words import WordCache, find_words, split_identifier
 
-BUNDLED: Traversable = files("sonde.embedding") / "models"  # weights, from a wheel or not
+BUNDLED: Traversable = files("sonde.embedding") / "models"  # the weights
 UNKNOWN = "[UNK]"
 _LONGEST_WORD = 100  # as in Hugging Face's WordPiece
 _INNER = "##"
-_PARSING = threading.Lock()  # numpy parses a header as Python, which 3.11 cannot do in two threads
+_PARSING = threading.Lock()  # numpy parses headers as Python, which is not thread-safe in 3.11
 
 
 def read_vocabulary(folder: Traversable, name: str) -> tuple[str, ...]:
@@ -32,14 +32,14 @@ def read_vocabulary(folder: Traversable, name: str) -> tuple[str, ...]:
 
 
 def map_array(folder: Traversable, name: str) -> NDArray[np.generic]:
-    """An array of a folder, memory-mapped where it lies in a real file."""
+    """An array of a folder, memory-mapped if it is in a real file."""
     with as_file(folder / name) as path, _PARSING:
         array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
         return array
 
 
 class WordPiece:
-    """Greedy longest-match pieces; all but a word's first begin with `##`."""
+    """Splits words into the longest known pieces; all but the first begin with `##`."""
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         ids = {piece: i for i, piece in enumerate(vocabulary)}
@@ -50,7 +50,7 @@ class WordPiece:
         self._inner = _measure_pieces(inner)
 
     def split_word(self, word: str) -> tuple[int, ...]:
-        """The pieces of one lower-case word; the unknown piece alone if some part is none."""
+        """The pieces of a lower-case word; the unknown piece if a part has none."""
         if len(word) > _LONGEST_WORD:
             return (self.unknown,)
         ids: list[int] = []
@@ -70,7 +70,7 @@ class WordPiece:
 
 
 def _measure_pieces(ids: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """Pieces for one kind of position, and the length of the longest by first letter."""
+    """The pieces, and the length of the longest by first letter."""
     return ids, {piece[:1]: len(piece) for piece in sorted(ids, key=len)}
 
 
@@ -79,7 +79,7 @@ DIMENSIONS = 256  # of the rows of one table
 
 
 class Pieces:
-    """The rows that the words of a text stand for."""
+    """Tokenizer: text -> rows of the tables."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         pieces = WordPiece(vocabulary)
@@ -87,7 +87,7 @@ class Pieces:
         def split_part(part: str) -> tuple[int, ...]:
             ids = pieces.split_word(part)
             if pieces.unknown in ids and not part.isascii():
-                # A pair of ideographs is seldom a piece, each of them mostly is.
+                # pairs of ideographs are rarely pieces, single ones usually are
                 ids = tuple(chain.from_iterable(map(pieces.split_word, part)))
             return tuple(id_ for id_ in ids if id_ != pieces.unknown)
 
@@ -97,7 +97,7 @@ class Pieces:
         )
 
     def find_rows(self, text: str) -> NDArray[np.intp]:
-        """The distinct rows of a text, in order, so that sums do not depend on the process."""
+        """The distinct rows of a text, in order, so that sums are the same in every process."""
         found = set(chain.from_iterable(map(self._rows.__getitem__, set(find_words(text)))))
         return np.array(sorted(found), np.intp)
 
@@ -106,7 +106,7 @@ _SHARED: WeakValueDictionary[str, Pieces] = WeakValueDictionary()
 
 
 def _share_pieces() -> Pieces:
-    """The pieces, which have a row in every table: read once, as long as any model is loaded."""
+    """The tokenizer of all tables, loaded once while any model is loaded."""
     with _PARSING:
         pieces = _SHARED.get(NAME) or Pieces(read_vocabulary(BUNDLED, "static-vocab.txt"))
         _SHARED[NAME] = pieces
@@ -114,14 +114,14 @@ def _share_pieces() -> Pieces:
 
 
 _Table = tuple[NDArray[np.int8], NDArray[np.float32], float]
-"""Rows, their scales, and the share of the table in a vector."""
+"""Rows, scales, and the weight of the table."""
 
 
 class StaticEmbedder:
     """The table for code and documentation. Loads on first use; rows stay memory-mapped."""
 
     tables: Mapping[str, float] = {"static": 1.0}
-    """The tables by name, and how much each counts."""
+    """The weights of the tables by name."""
     name = NAME
     dimensions = DIMENSIONS
 
@@ -135,13 +135,13 @@ class StaticEmbedder:
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:  # noqa: ARG002
         pieces, tables = self._load()
-        # each step for all texts: what it looks up stays in the processor's cache
+        # step by step for all texts, which uses the processor's cache better
         found = [pieces.find_rows(text) for text in texts]
         vectors = np.empty((len(texts), len(tables), DIMENSIONS), np.float32)
         for at, (rows, scales, share) in enumerate(tables):
             part = vectors[:, at]
             for ids, vector in zip(found, part, strict=True):
-                # row by row and without BLAS: the same in any process, whatever comes with it
+                # without BLAS, so that results are the same in every process
                 scaled = rows.take(ids, 0).astype(np.float32)
                 scaled *= scales.take(ids)[:, None]
                 np.add.reduce(scaled, axis=0, out=vector)
@@ -163,13 +163,13 @@ class StaticEmbedder:
             return self._loaded
 
     def _map(self, name: str) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-        # as plain arrays: every look into a `memmap` costs some Python
+        # plain arrays: indexing a `memmap` is slower
         rows = np.asarray(map_array(BUNDLED, f"{name}-rows.npy"), np.int8)
         return rows, np.asarray(map_array(BUNDLED, f"{name}-scales.npy"), np.float32)
 
 
 class EverydayEmbedder(StaticEmbedder):
-    """For notes, documents and chats: a table of everyday English beside the same one."""
+    """For notes, documents and chats: adds a table of everyday English."""
 
     tables: Mapping[str, float] = {"static": 0.6, "everyday": 1.0}
     name = EVERYDAY_NAME

@@ -1,4 +1,4 @@
-"""Services that change personal knowledge: import, add, edit, delete, export, restore."""
+"""Changes to personal knowledge: import, add, edit, delete, export and restore."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from sonde.errors import InvalidRequest, OutsideRoots
+from sonde.errors import FileMissing, InvalidRequest, OutsideRoots
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.library import Library
@@ -26,11 +26,11 @@ from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, S
 from sonde.types import Progress
 
 EXPORT_FORMAT = "sonde-knowledge-1"
-EXPORT_BATCH = 100  # entries read, restored and reported at a time
-WATCH_STEP_MS = 200  # about how soon a cancelled watch ends
-WATCH_SETTLE_MS = 400  # how long a burst of events is gathered, so that one save is imported once
-RECHECK_INTERVAL_S = 30.0  # events are only hints: everything is compared this often without any
-POLL_INTERVAL_S = 2.0  # how often everything is compared where the system reports no events
+EXPORT_BATCH = 100  # entries per page of an export, per transaction of a restore
+WATCH_STEP_MS = 200  # how late a cancellation may be noticed
+WATCH_SETTLE_MS = 400  # events are gathered this long, so that one save is imported once
+RECHECK_INTERVAL_S = 30.0  # between full comparisons, since events may get lost
+POLL_INTERVAL_S = 2.0  # the same where the system reports no events
 _FIELD = re.compile(r"^## (\w+)[ \t]*\n", re.MULTILINE)
 
 T = TypeVar("T")
@@ -40,7 +40,9 @@ def import_knowledge(
     library: Library, place: str, wanted: Source | None = None, *, restore: bool = False,
     parsers: Parsers | None = None, work: Work,
 ) -> ImportReport:  # fmt: skip
-    """Import a folder or a file, as a job; a second import brings the entries up to date."""
+    """Import a folder or a file as a job; a second import updates the entries."""
+    if not place:  # as of an unset variable, and not the current folder
+        raise FileMissing("no path", path="")
     user = work.caller.user
     folder = library.start / Path(place).expanduser()
 
@@ -57,7 +59,7 @@ def import_knowledge(
 def follow_knowledge(
     library: Library, place: str, wanted: Source | None = None, *, work: Work
 ) -> Iterator[ImportReport]:
-    """Import a folder again whenever it may have changed; yields the reports with changes."""
+    """Import a folder whenever it may have changed; yields the reports of imports with changes."""
     root = (library.start / Path(place).expanduser()).resolve()
     with contextlib.closing(Parsers()) as parsers:
         for _ in watch_source(root, work):
@@ -71,7 +73,7 @@ def watch_source(root: Path, work: Work) -> Iterator[None]:
     from sonde.policy.changes import FolderWatch, WatchFailed
 
     def is_wanted(path: str) -> bool:
-        # programs that keep notes write into folders of their own all the time
+        # note programs write into hidden folders of their own all the time
         inside = Path(path).relative_to(root) if path.startswith(str(root)) else Path(path)
         return not any(part.startswith(".") for part in inside.parts[:-1])
 
@@ -85,7 +87,7 @@ def watch_source(root: Path, work: Work) -> Iterator[None]:
             )  # fmt: skip
             stack.callback(watch.close)
         except (OSError, WatchFailed):
-            interval = POLL_INTERVAL_S  # no events are reported, such as with too many folders
+            interval = POLL_INTERVAL_S  # no events, for instance with too many folders
         checked = float("-inf")  # the first check finds what changed before the watch began
         while True:
             work.check()
@@ -102,7 +104,7 @@ def watch_source(root: Path, work: Work) -> Iterator[None]:
 def add_entry(
     library: Library, source: Source, title: str, text: str, tags: Sequence[str] = (), *, work: Work
 ) -> Entry:
-    """Store a new entry; characters and prompts take their fields as `## name` sections."""
+    """Store a new entry; the text of a character or prompt has its fields as `## name` sections."""
     now = library.now_ms()
     pieces, kind = _read_pieces(source, text), "txt" if source == "media" else ""
     entry = Entry(source, title, pieces, "", now, now, tags=tuple(tags), media_type=kind)
@@ -114,7 +116,7 @@ def edit_entry(
     *, title: str | None = None, text: str | None = None, tags: Sequence[str] | None = None,
     work: Work,
 ) -> Entry:  # fmt: skip
-    """Change the given parts of an entry, and record them so that later imports keep them."""
+    """Change parts of an entry. Later imports keep the changes."""
     old = _find_own(library, source, id, work)
     given = {"title": title, "text": text, "tags": tags}
     changed = {name for name, value in given.items() if value is not None}
@@ -132,7 +134,7 @@ def edit_entry(
 
 
 def delete_entry(library: Library, source: Source, id: str, *, work: Work) -> Entry:  # noqa: A002
-    """Delete an entry for good; importing its file again does not bring it back."""
+    """Delete an entry. Later imports of its file do not restore it."""
     store = library.of(work.caller.user)
     entry = _find_own(library, source, id, work)
     if entry.origin:
@@ -142,20 +144,20 @@ def delete_entry(library: Library, source: Source, id: str, *, work: Work) -> En
 
 
 def _find_own(library: Library, source: Source, id: str, work: Work) -> Entry:  # noqa: A002
-    """An entry that the caller may change."""
+    """An entry that the caller may change. Raises `OutsideRoots` for one of a collection."""
     user = work.caller.user
     entry = find_entry(library.seen_by(user), source, id)
     if library.of(user).get(source, entry.id, pieces=False) is None:
         raise OutsideRoots(
             f"{entry.id} is shared with {user}",
             user_message="This entry is shared with you, so you cannot change it.",
-            next_action="Ask its owner. Searching and reading need no consent.",
+            next_action="Ask its owner to change it.",
         )
     return entry
 
 
 def count_knowledge(library: Library, *, work: Work) -> dict[str, int]:
-    """Entries of each source, how many of their pieces the deep model has read, and their size."""
+    """The number of entries by source, of pieces and deep vectors, and the size in bytes."""
     store = library.of(work.caller.user)
     counts: dict[str, int] = {source: store.count(source)[0] for source in SOURCES}
     if library.models.deep:
@@ -164,7 +166,7 @@ def count_knowledge(library: Library, *, work: Work) -> dict[str, int]:
 
 
 def write_editable(entry: Entry) -> str:
-    """An entry as the text that `edit_entry` takes back."""
+    """The text of an entry in the form that `edit_entry` takes."""
     if entry.source == "chats":
         return "\n".join(f"{piece.sender}: {piece.text}" for piece in entry.pieces)
     fields = list_fields(entry).items()
@@ -174,7 +176,7 @@ def write_editable(entry: Entry) -> str:
 def write_knowledge(
     library: Library, target: Path, sources: Sequence[Source] = SOURCES, *, work: Work
 ) -> int:
-    """Export to a file, as a job. Returns the number of entries."""
+    """Export to a file as a job. Returns the number of entries."""
     store = library.of(work.caller.user)
     wanted = sources or SOURCES
     total = sum(store.count(source)[0] for source in wanted)
@@ -193,7 +195,11 @@ def write_knowledge(
                         inner.report(Progress("exporting", entries, total))
         except OSError as error:
             raise InvalidRequest(
-                f"{target}: {error}", user_message="'{p}' cannot be written.", p=target
+                f"{target}: {error}",
+                user_message="'{p}' cannot be written: {why}.",
+                next_action="Name a file in a folder that exists and that you may write to.",
+                p=target,
+                why=error.strerror or error,
             ) from error
         return {"entries": entries}
 
@@ -201,7 +207,7 @@ def write_knowledge(
 
 
 def restore_knowledge(library: Library, lines: Iterable[str], *, name: str = "", work: Work) -> int:
-    """Restore an export, as a job. Returns the number of entries."""
+    """Restore an export as a job. Returns the number of entries."""
     store = library.of(work.caller.user)
 
     def report_lines(inner: Work) -> Iterator[str]:
@@ -215,7 +221,10 @@ def restore_knowledge(library: Library, lines: Iterable[str], *, name: str = "",
             count = restore_lines(store, report_lines(inner))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidRequest(
-                f"{name}: {error}", user_message="The file '{p}' cannot be read.", p=name
+                f"{name}: {error}",
+                user_message="The file '{p}' cannot be read.",
+                next_action="Pass a file written by `sonde knowledge export`.",
+                p=name,
             ) from error
         for source in SOURCES:
             inner.check()
@@ -226,7 +235,7 @@ def restore_knowledge(library: Library, lines: Iterable[str], *, name: str = "",
 
 
 def export_lines(store: KnowledgeStore, sources: Iterable[Source] = SOURCES) -> Iterator[str]:
-    """Everything in some sources as lines of JSON: a header, then one line per entry."""
+    """The entries and deletions of some sources as lines of JSON, after a header line."""
     yield json.dumps({"format": EXPORT_FORMAT})
     for source in sources:
         last = ""
@@ -234,7 +243,7 @@ def export_lines(store: KnowledgeStore, sources: Iterable[Source] = SOURCES) -> 
             for entry in page:
                 row = asdict(entry)
                 for numbered in (row, *row["pieces"]):
-                    del numbered["number"]  # another store gives others
+                    del numbered["number"]  # valid in this store alone
                 yield json.dumps(row)
             last = page[-1].id
         for (origin, path), text in store.list_buried(source).items():
@@ -242,7 +251,7 @@ def export_lines(store: KnowledgeStore, sources: Iterable[Source] = SOURCES) -> 
 
 
 def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
-    """Store an export's entries under their own ids, and its deletions. Returns the entry count."""
+    """Store the entries of an export under their ids, and its deletions. Returns their number."""
     rows = iter(lines)
     try:
         head = json.loads(next(rows, "null"))
@@ -273,7 +282,7 @@ def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
 
 
 def _flush(store: KnowledgeStore, batch: dict[Source, list[Entry]]) -> None:
-    """Store the entries, which no longer count as deleted."""
+    """Store the entries, and drop the records of their deletion."""
     for source, entries in batch.items():
         store.put(source, entries)
         store.unbury(source, [(entry.origin, entry.path) for entry in entries if entry.origin])
@@ -295,6 +304,7 @@ def _read_line(line: str, number: int) -> Entry | tuple[Source, str, str, str]:
         raise InvalidRequest(
             f"line {number}: {error}",
             user_message="Line {number} of the export cannot be read.",
+            next_action="Export again, or remove that line from the file.",
             number=number,
         ) from error
     return entry
@@ -303,7 +313,7 @@ def _read_line(line: str, number: int) -> Entry | tuple[Source, str, str, str]:
 def _run_job(
     library: Library, kind: str, subject: str, function: Callable[[Work], T], work: Work
 ) -> T:
-    """The result of a job that belongs to the caller."""
+    """Run a job for the caller and return its result."""
     user = work.caller.user
     lasting = kind != "import"  # a followed folder is imported every few seconds
     job = library.jobs.submit(
@@ -337,4 +347,8 @@ def _read_pieces(source: Source, text: str) -> tuple[Piece, ...]:
         fields[name] = body.strip("\n")
     if pieces := cut_fields(fields):
         return pieces
-    raise InvalidRequest("no text", user_message="There is no text.")
+    raise InvalidRequest(
+        "no text",
+        user_message="There is no text.",
+        next_action="Pass the text, with fields as sections such as `## system_prompt`.",
+    )

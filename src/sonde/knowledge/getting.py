@@ -1,4 +1,4 @@
-"""Reading one entry: find the anchor, cut the text around it, say where the rest begins."""
+"""Reading one entry: the excerpt around a place in it, and where the next one begins."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from sonde.text.words import index_text
 from sonde.values import invalid_value
 
 _NAMES: Mapping[str, str] = {"media": "medium", "chats": "conversation"}
-ANCHOR_DEPTH = 200  # messages, best first, among which a conversation's own is looked for
-MAX_MESSAGES = 1_000  # read at once, however large the budget
+ANCHOR_DEPTH = 200  # best messages searched for one of the conversation that is read
+MAX_MESSAGES = 1_000  # of one answer, whatever its budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSpan:
-    """A chunk that the content is made of."""
+    """A chunk of the content."""
 
     index: int
     start: int
@@ -51,11 +51,11 @@ class ChunkSpan:
 
 @dataclass(frozen=True, slots=True)
 class EntryContent:
-    """What is shown of an entry."""
+    """An excerpt of an entry."""
 
     entry: Entry
     piece: Piece
-    """The one that the content is anchored at."""
+    """The piece around which the content was cut."""
     content: str | Messages | Mapping[str, object]
     """A text, messages, or texts and facts by field."""
     chunks: tuple[ChunkSpan, ...] = ()
@@ -64,7 +64,7 @@ class EntryContent:
 
 
 def find_entry(store: KnowledgeStore, source: Source, id: str, *, pieces: bool = True) -> Entry:  # noqa: A002
-    """The entry with this id or uri; a prompt may be named instead. Raises `EntryMissing`."""
+    """The entry with this id or uri, or the prompt with this name. Raises `EntryMissing`."""
     if id.startswith(f"{source}://"):
         id = id.removeprefix(f"{source}://").partition("#")[0]  # noqa: A001
     entry = store.get(source, id, pieces=pieces)
@@ -78,7 +78,7 @@ def find_entry(store: KnowledgeStore, source: Source, id: str, *, pieces: bool =
 
 
 def get_entry(store: KnowledgeStore, source: Source, key: str, options: Retrieval) -> EntryContent:
-    """As much of an entry as the options ask for."""
+    """The part of an entry that the options select."""
     terms = read_knowledge_query(options.query).terms
     entry = find_entry(store, source, key, pieces=source != "chats")
     owner = {"media": options.loc.media_id, "chats": options.loc.conversation_id}.get(source)
@@ -122,7 +122,7 @@ def _get_text(
             content = show_snippet(text or (entry.title if field else ""), terms, options, anchor)
         return EntryContent(entry, piece, content)
     named = bool(pieces) and options.prefer_prechunked
-    # the number of a stored chunk says nothing about a text that is cut afresh
+    # stored chunks have other numbers than those of a text that is cut for this call
     shown = show_text(text, options, anchor, pieces, place if named or not pieces else None)
     chunks = tuple(ChunkSpan(*each, pieces[each[0]].uuid if named else None, field)
                    for each in shown.chunks)  # fmt: skip
@@ -130,7 +130,7 @@ def _get_text(
 
 
 def _find_place(pieces: Sequence[Piece], loc: Location) -> int | None:
-    """The number of the chunk that a location names. Raises `EntryMissing` if there is none."""
+    """The number of the chunk at a location, None without one. Raises `EntryMissing`."""
     if loc.chunk_uuid and pieces:
         places = (at for at, piece in enumerate(pieces) if piece.uuid == loc.chunk_uuid)
         place = next(places, None)
@@ -154,7 +154,7 @@ def _piece_at(entry: Entry, offset: int, field: str = "") -> Piece:
 
 
 def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval) -> EntryContent:
-    """Every field in order, cut where the budget ends."""
+    """All fields in order, cut at the budget."""
     content: dict[str, object] = {"name": entry.title}
     at, room = 0, options.budget
     next_offset: int | None = None
@@ -204,7 +204,7 @@ def _find_message(store: KnowledgeStore, entry: Entry, loc: Location, terms: Seq
     if loc.message_index is not None:
         known = loc.message_index < store.count_pieces("chats", entry.id)
         return _require_part(loc.message_index if known else None, "message", loc.message_index)
-    if terms:  # a light search: the best messages of the store, the first of this conversation
+    if terms:  # the best match in this conversation, by words alone
         found = store.rank("chats", terms, ANCHOR_DEPTH, Conditions(fields=("",)))
         places = store.locate("chats", [one.id for one in found])
         for one in found:
@@ -217,7 +217,7 @@ def read_messages(
     store: KnowledgeStore, entry: Entry, first: int, count: int, options: Retrieval,
     page: int | None = None,
 ) -> EntryContent:  # fmt: skip
-    """A conversation's messages from a place on, as many as fit; at least a part of one."""
+    """A conversation's messages from a place on, as many as fit, at least a part of one."""
     total = store.count_pieces("chats", entry.id)
     chosen: list[Piece] = []
     room = options.budget

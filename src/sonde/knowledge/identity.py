@@ -1,12 +1,12 @@
-"""Which known entry an imported one is: by its id, its key or its text, never by its place.
+"""Identity of entries: which stored entry an imported one is, by its key and its text.
 
-A parser gives every entry of a container a key. An id that its program gave it (a Message-ID, a
-GUID, an export's id) is a strong key. A key that starts with `~` was derived (a time, a name), and
-the empty key is that of a file with one entry: these are weak, and the text counts too.
+A parser gives every entry of a file a key. An id from the program that wrote it (a Message-ID, a
+GUID) is a strong key. A derived key (a time, a name) starts with `~`, and a file with one entry has
+the empty key: both are weak, so that the text counts as well. In order of preference:
 
     same key and text  >  same text, if a key is weak  >  same key  >  the only entry of the file
 
-An entry that left its file is looked for in the other files of the import in the same way.
+Entries that left their file are looked for in the other files of the import in the same way.
 """
 
 from __future__ import annotations
@@ -23,61 +23,61 @@ from typing import NamedTuple
 from sonde.stores.knowledge.base import Entry, Source
 
 KEY_MARK = "//"  # separates a file's path from the key of an entry inside it
-DERIVED = "~"  # starts a key that is no id
+DERIVED = "~"  # first character of a key that was derived
 _NUMBERED = re.compile(r"#\d+\Z")
-_TELLING_CHARS = 40  # shorter texts repeat ("ok", "see attached"): the title counts too
+_DISTINCT_CHARS = 40  # shorter texts repeat ("ok", "see attached"), so the title counts as well
 _MARKUP = re.compile(
     r"(?m)https?://[^\s)>\]]+|\[(?:\^|fn:)?\d{1,3}\]:?|^[ \t]*(?:\d{1,3}|[a-z])[.)][ \t]|"
     r"^[ \t]*(?::[\w-]+:|#\+|\.\. |\\).*$"
 )
-"""Addresses, marks of notes, numbers of lists, and lines that are markup in Org, reST and TeX."""
+"""URLs, marks of footnotes, numbers of lists, and lines of markup in Org, reST and TeX."""
 _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W_\u3040-\u30ff\u4e00-\u9fff]+")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_HEAD_CHARS = 300  # where a document shows its title, author and date
-_CUT_CHARS = 30_000  # texts of this length were cut before they are compared
+_HEAD_CHARS = 300  # the part of a document that shows its title, author and date
+_CUT_CHARS = 30_000  # texts of this length were cut before the comparison
 _DIGEST_BYTES = 8  # 64 bits: among a million entries, a chance of one in 40 million
 
 
 class Mark(NamedTuple):
-    """What is stored of an import with each entry: the file's state, and the entry's digest."""
+    """The import record of an entry, stored as its `hash`: the file's state, the entry's digest."""
 
     file: str
     """SHA-256 of the file."""
     size: str = ""
     time: str = ""
     entries: str = ""
-    """How many entries the file has; a file with fewer stored ones is read again."""
+    """Number of entries in the file; a file with fewer stored ones is read again."""
     text: str = ""
     """The digest of the entry."""
 
     @classmethod
     def read(cls, text: str) -> Mark:
-        """The mark in an entry's `hash`."""
+        """Parse a stored mark."""
         return cls(*text.split(":")[:5])
 
     def write(self) -> str:
-        """As stored."""
+        """The mark in the form to store."""
         return ":".join(self).rstrip(":")
 
     def with_text(self, text: str) -> str:
-        """As stored, with the digest of the entry that has this `hash`."""
+        """The form to store, with the digest of the entry with this `hash`."""
         return self._replace(text=Mark.read(text).text).write()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """An entry that an earlier import made: stored, or deleted here."""
+    """An entry of an earlier import, stored or deleted by the user."""
 
     source: Source
     file: str
     key: str
     mark: Mark
     entry: Entry | None = None
-    """Its head; None if it was deleted here."""
+    """Its head; None if the user deleted it."""
 
     @property
     def kept_key(self) -> str:
-        """The key as its parser gave it."""
+        """The key as the parser gave it, without the number that made it unique."""
         return _NUMBERED.sub("", self.key)
 
 
@@ -85,7 +85,7 @@ def digest_text(entry: Entry) -> str:
     """A digest of an entry's text."""
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     parts = (f"{piece.field}\0{piece.sender}\0{piece.text}" for piece in entry.pieces)
-    is_short = sum(len(piece.text) for piece in entry.pieces) < _TELLING_CHARS
+    is_short = sum(len(piece.text) for piece in entry.pieces) < _DISTINCT_CHARS
     mark = ""
     for part in chain(parts, [entry.title] if is_short else []):
         digest.update((mark + part).encode("utf-8", "surrogatepass"))
@@ -111,12 +111,12 @@ def _is_weak(key: str) -> bool:
 
 
 def _ident(key: str) -> str:
-    """What an entry is known by: its id wherever it lies in an archive, else its whole key."""
+    """The strong key without its place in an archive, or the whole key if it is weak."""
     return key if _is_weak(key) else _inner(key)
 
 
 def match_entries(known: Sequence[Known], made: Sequence[Entry]) -> list[Known | None]:
-    """For each entry of a file, which of the file's known ones it is."""
+    """The known entry of the same file for each new one, None for those that are new."""
     found: list[Known | None] = [None] * len(made)
     left = dict.fromkeys(known)
     rows = [(entry.source, _ident(entry.path), Mark.read(entry.hash).text) for entry in made]
@@ -145,7 +145,7 @@ def _pair(
     left: dict[Known, None], found: list[Known | None], name: Callable[[Known], Hashable],
     names: Mapping[int, Hashable],
 ) -> None:  # fmt: skip
-    """Pair entries with known ones of the same name, in order; paired ones leave `left`."""
+    """Pair entries with known ones of the same name, in order, and remove those from `left`."""
     by: defaultdict[Hashable, deque[Known]] = defaultdict(deque)
     for one in left:
         if (own := name(one)) is not None:
@@ -160,7 +160,7 @@ def _pair(
 def name_entries(
     entries: Sequence[Entry], known: Sequence[Known | None], used: set[tuple[Source, str]]
 ) -> list[str]:
-    """A distinct key for each entry of a file: the one it had, else its own, numbered if `used`."""
+    """A unique key for each entry of a file: its previous one, else its own, numbered if used."""
     keys = [one.key if one and one.kept_key == entry.path else None
             for one, entry in zip(known, entries, strict=True)]  # fmt: skip
     pairs = zip(entries, keys, strict=True)
@@ -178,30 +178,30 @@ def name_entries(
 
 
 class Pool:
-    """Known entries that left their files, or may have: any other file may have them now."""
+    """Known entries that may have moved to another file."""
 
     def __init__(self) -> None:
         self._by: defaultdict[Hashable, list[Known]] = defaultdict(list)
         self._claimed: set[Known] = set()
 
     def add(self, known: Iterable[Known]) -> None:
-        """Offer these to other files."""
+        """Add entries that may have moved."""
         for one in known:
             for name in _list_names(one.source, one.file, one.kept_key, one.mark):
                 self._by[name].append(one)
 
     def claim(self, one: Known) -> None:
-        """Withdraw an entry that has been found."""
+        """Mark an entry as found."""
         self._claimed.add(one)
 
     def is_left(self, one: Known) -> bool:
-        """Whether nothing was found to be this one."""
+        """Whether an entry has not been found yet."""
         return one not in self._claimed
 
     def find(self, file: str, entry: Entry) -> list[Known]:
         """The unclaimed entries of other files that this one may be, best first.
 
-        `is_certain` tells those that are it from those whose text has to be compared.
+        Unless `is_certain`, their texts have to be compared.
         """
         names = _list_names(entry.source, file, entry.path, Mark.read(entry.hash))
         found = dict.fromkeys(one for name in names for one in self._by.get(name, ()))
@@ -209,7 +209,7 @@ class Pool:
 
 
 def _list_names(source: Source, file: str, key: str, mark: Mark) -> Iterator[Hashable]:
-    """What an entry is known by in another file."""
+    """The names under which an entry is looked up in other files."""
     yield source, mark.file, key
     if not _is_weak(key):
         yield source, "id", _inner(key)
@@ -222,7 +222,7 @@ def _list_names(source: Source, file: str, key: str, mark: Mark) -> Iterator[Has
 
 
 def is_certain(one: Known, file: str, entry: Entry) -> bool:
-    """Whether an entry of another file is this one, whatever its text was."""
+    """Whether a known entry of another file is this one, without comparing the texts."""
     mark = Mark.read(entry.hash)
     if not _is_weak(entry.path) or one.mark.file == mark.file or one.mark.text == mark.text:
         return True
@@ -237,10 +237,10 @@ def are_alike(old: Entry, new: Entry) -> bool:
 
 
 def are_same_text(one: Entry, two: Entry, text: str, other: str) -> bool:
-    """Whether two formats of one text differ in no more than formats do.
+    """Whether two texts are the same text in two formats.
 
-    The one may show its title, author, date and page numbers, and the other not. Of the other words
-    a fiftieth may differ: words that a line end cut, names of markup. No other number may.
+    One may show title, author, date and page numbers and the other not. Of the other words, a
+    fiftieth may differ (hyphenated words, names of markup), but no number.
     """
     words, others = tally_words(text), tally_words(other)
     head = _list_head_words(one) | _list_head_words(two)
@@ -256,7 +256,7 @@ def are_same_text(one: Entry, two: Entry, text: str, other: str) -> bool:
 
 
 def _list_head_words(entry: Entry) -> set[str]:
-    """What a text may show of itself: title, author, name of its file, page numbers."""
+    """Words that only one format of a text may show: title, author, file name, page numbers."""
     name = name_file(entry.path).rpartition("/")[2]
     said = [entry.title, name, entry.facts.get("author"), *entry.tags,
             entry.facts.get("front_matter")]  # fmt: skip
@@ -266,6 +266,6 @@ def _list_head_words(entry: Entry) -> set[str]:
 
 
 def tally_words(text: str) -> Counter[str]:
-    """The words of a text without addresses, marks of notes and lists, and lines of markup."""
+    """The words of a text and their counts, without URLs and markup."""
     plain = unicodedata.normalize("NFKC", _MARKUP.sub(" ", text)).casefold()
     return Counter(_WORD.findall(plain))

@@ -1,6 +1,6 @@
-"""Importing a folder or a file: new, changed, moved and deleted files become entries' changes.
+"""Import of a folder or a file: new, changed, moved and deleted files change the entries.
 
-Which entry is which, `knowledge.identity` says.
+`knowledge.identity` decides which entry of a file is which stored one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, KnowledgeStore, Source
 from sonde.types import ListedFile, Progress, Skipped
 
-MAX_FILE_BYTES = 256 << 20  # read whole: an eighth of the memory that a parser may use
-MAX_MAILBOX_BYTES = 1 << 40  # a mailbox is read in parts; more than a lifetime of mail
-STREAMED_BYTES = 16 << 20  # from this size on, a mailbox is read in parts of this size
-MAX_PEOPLE_BYTES = 1 << 20  # of Slack's list of users, which lies beside its channels
-MAX_EXAMPLES = 10_000  # skipped files that a report names; the rest is only counted
+MAX_FILE_BYTES = 256 << 20  # of a file read whole: an eighth of a parser's memory
+MAX_MAILBOX_BYTES = 1 << 40  # more than a lifetime of mail; mailboxes are read in parts
+STREAMED_BYTES = 16 << 20  # size of these parts; smaller mailboxes are read whole
+MAX_PEOPLE_BYTES = 1 << 20  # of `users.json` in an export of Slack
+MAX_EXAMPLES = 10_000  # skipped files that a report lists; the rest is counted
 
 REASONS: Mapping[str, str] = {
     "unknown": "no known format: export it as one that is read (docs/formats.md)",
@@ -42,10 +42,10 @@ REASONS: Mapping[str, str] = {
     "too_large": "it is too large to be read at once: split it, or export it in parts",
     "encrypted": "it needs a password: save it without one",
     "bomb": "it unpacks to far more than it is: unpack it and import the folder",
-    "hostile": "it holds what no honest file holds",
+    "hostile": "it has the structure of an attack, such as extreme nesting: check its source",
     "too_slow": "reading it took too long: split it, or export it in parts",
-    "crashed": "reading it ended the parser: open it in its program and save it again",
-    "no_text": "there is no text in it",
+    "crashed": "the parser crashed: open it in its program and save it again",
+    "no_text": "it has no text",
     "scanned": "its pages are pictures: install tesseract",
     "missing_extra": "it needs the extra `documents`",
 }
@@ -53,7 +53,7 @@ REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What one import did."""
+    """The result of an import, in numbers of entries."""
 
     added: int = 0
     updated: int = 0
@@ -61,16 +61,16 @@ class ImportReport:
     removed: int = 0
     unchanged: int = 0
     deleted: int = 0
-    """Left out because they were deleted here."""
+    """Not imported, because the user deleted them."""
     copied: int = 0
-    """Texts that were changed here and at their source: kept as entries of their own."""
+    """Edited texts kept as separate entries, because their files changed as well."""
     redacted: int = 0
-    """Secrets that were removed from texts."""
+    """Secrets removed from texts."""
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """Files that were not imported, by reason."""
+    """Number of files that were not imported, by reason."""
     examples: tuple[Skipped, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Parts of imported entries that could not be read, by kind (`formats.LOSSES`)."""
+    """Number of unreadable parts of imported entries, by kind (`formats.LOSSES`)."""
 
     def as_dict(self) -> Mapping[str, object]:
         """The report as a job carries it."""
@@ -82,11 +82,11 @@ def import_source(
     embedder: Embedder | None = None, restore: bool = False, refused: Refusals | None = None,
     parsers: Parsers | None = None, origin: str = "",
 ) -> ImportReport:  # fmt: skip
-    """Import everything below a folder, or one file; a second run does only what is left.
+    """Import a folder or a file; a second run processes only what changed.
 
-    `restore` brings back what was deleted here; `refused` has the files that earlier runs could
-    not read, by path; `parsers` that are given stay open. With an `origin`, the folder is one of
-    several parts of it: files that earlier parts brought in stay.
+    `restore` also imports entries that the user deleted. `refused` has the files that earlier runs
+    could not read. `parsers` stay open for the next run. With an `origin`, the folder is one of
+    several parts of it, and entries of other parts stay.
     """
     try:
         root = root.expanduser().resolve(strict=True)
@@ -109,9 +109,14 @@ def import_source(
 
 
 def _waits_for_tesseract(known: Sequence[Known]) -> bool:
-    """Whether a file has pages that can be read now that tesseract is installed."""
+    """Whether a file has pages that were skipped before tesseract was installed."""
     facts = (each.entry.facts.get(LEFT_OUT) or {} for each in known if each.entry)
     return any(kind in lost for lost in facts for kind in UNREAD) and has_tesseract()
+
+
+def _is_resolved(reason: str) -> bool:
+    """Whether a program that a file was refused for may be installed by now."""
+    return reason == "missing_extra" or (reason == "scanned" and has_tesseract())
 
 
 @dataclass(slots=True)
@@ -155,11 +160,16 @@ class _Run:
     def _take(self, one: ListedFile) -> None:
         known = self.reconciler.known.get(one.path, [])
         stamp = str(one.size), str(one.mtime_ns)
-        is_done = is_whole(known) and not _waits_for_tesseract(known)
+        is_done = (
+            is_whole(known)
+            and not _waits_for_tesseract(known)
+            and all(each.source == (self.wanted or each.source) for each in known if each.entry)
+        )
         if is_done and known[0].mark[1:3] == stamp:
             self.reconciler.pass_over(known)
             return
-        if (before := self.refused.get(one.path)) and before[0] == ":".join(stamp):
+        before = self.refused.get(one.path)
+        if before and before[0] == ":".join(stamp) and not _is_resolved(before[1].reason):
             self._refuse(before[1])
             return
         try:
@@ -178,14 +188,14 @@ class _Run:
         self.reconciler.kept.add(skipped.path)
 
     def _open(self, one: ListedFile) -> tuple[str, Iterator[File]]:
-        """The digest of a file, and its content in parts that parsers can read."""
+        """The digest of a file, and its content in parts that a parser takes."""
         when = one.mtime_ns // 1_000_000
 
         def read() -> Iterator[bytes]:
             return read_document_parts(self.root, one.path, STREAMED_BYTES)
 
         if one.size > STREAMED_BYTES:
-            with contextlib.suppress(OSError):  # the reader below says why
+            with contextlib.suppress(OSError):  # `read_document` reports the reason
                 if is_mailbox(one.path, next(read(), b"")):
                     digest = hashlib.sha256()
                     for part in read():
@@ -194,7 +204,7 @@ class _Run:
                     mails = split_mailbox(read(), STREAMED_BYTES)
                     return digest.hexdigest(), (File(one.path, part, when) for part in mails)
         data = read_document(self.root, one.path, MAX_FILE_BYTES)
-        # a part is what somebody sent to a server: files, or a folder
+        # parts are uploads: files, or a folder
         is_named = self.root.is_file() or (self.reconciler.is_part and "/" not in one.path)
         if isinstance(data, Skipped):
             raise RefusedFormat(data.reason, data.detail)
@@ -204,7 +214,7 @@ class _Run:
     def _read_parts(
         self, path: str, known: Sequence[Known], mark: Mark, parts: Iterator[File]
     ) -> None:
-        """Store what a file's parts contain. A part that cannot be read is left out and named."""
+        """Store the entries of a file's parts; skips and reports unreadable ones."""
         used: set[tuple[Source, str]] = set()
         left = list(known)
         part: File | None = next(parts, File(path, b""))
@@ -241,7 +251,7 @@ class _Run:
             self.reconciler.streamed[path] = mark
 
     def _read_beside(self, path: str) -> bytes:
-        """The users of a Slack export, for a file that may be a channel of it."""
+        """The list of users of an export of Slack, if this file may be one of its channels."""
         if not path.endswith(".json") or path.count("/") < 1:
             return b""
         people = "/".join([*path.split("/")[:-2], PEOPLE])

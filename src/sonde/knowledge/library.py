@@ -1,4 +1,4 @@
-"""The library: every user's store, opened on first use, and the sessions that search it."""
+"""The library: every user's store, opened on first use, and the search sessions on them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from sonde.knowledge.ranking import AnyHit, Duplicate, FileHit, KnowledgeHit
 from sonde.knowledge.retrieval import KnowledgePreferences, check_preferences
-from sonde.knowledge.sharing import SharedKnowledge
 from sonde.knowledge.vectors import KnowledgeModels, start_deep_vectors
 from sonde.paging.cursor import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
+from sonde.stores.knowledge.shared import SharedKnowledge
 from sonde.types import Caller, Skipped
 
 SESSION_TTL_S = 3_600.0
@@ -40,7 +40,7 @@ class KnowledgeSession:
     last_used: float = 0.0
 
     def mark_seen(self, uris: Iterable[str]) -> None:
-        """Remember what was shown; the oldest are dropped first."""
+        """Record what was shown, and drop the oldest beyond the limit."""
         for uri in uris:
             self.seen[uri] = None
             self.seen.move_to_end(uri)
@@ -55,8 +55,8 @@ class KnowledgeSession:
 
 
 Refusals = dict[str, tuple[str, Skipped]]
-"""By path, files that no parser could read, each with its size and time then: as long as they stay
-the same, it is not tried again."""
+"""Files that no parser could read, by path, with their size and time; a file is parsed again once
+these change."""
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -67,23 +67,23 @@ class Library:
     close_stores: Callable[[], None] = lambda: None
     """Releases what the stores share."""
     uploads: Path
-    """Where files that users send lie until they are read."""
+    """The folder for uploaded files until they are imported."""
     start: Path
-    """The folder that relative paths of imports start from."""
+    """The folder to which relative paths of imports refer."""
     jobs: Jobs
     results: ResultSets
     models: KnowledgeModels
     max_tokens: int
-    """Of an answer whose call and session set no budget."""
+    """The budget of an answer if neither call nor session set one."""
     list_shared: Callable[[str], Sequence[str]] = lambda _user: ()
-    """The collections that were shared with a user: names of users whose stores they are."""
+    """The collections shared with a user: names of the users that own the stores."""
     agent_notes: bool = False
     """Whether agents may add notes, if their user agrees."""
     list_filled: Callable[[str], Sequence[str]] = lambda _user: ()
     """The collections that a user may also add to."""
     clock: Callable[[], float] = time.time
     refused: dict[tuple[str, str, Source | None], Refusals] = field(default_factory=dict)
-    """By user, folder and source: what earlier imports refused."""
+    """The files that earlier imports refused, by user, folder and source."""
     _stores: dict[str, KnowledgeStore] = field(default_factory=dict, init=False)
     _sessions: OrderedDict[tuple[str, str], KnowledgeSession] = field(
         default_factory=OrderedDict, init=False
@@ -99,16 +99,16 @@ class Library:
             return self._stores[user]
 
     def list_collections(self, user: str) -> tuple[str, ...]:
-        """The collections that a user sees besides their own, as of now."""
+        """The collections that a user may read now, besides their own knowledge."""
         return tuple(sorted({*self.list_shared(user), *self.list_filled(user)} - {user}))
 
     def seen_by(self, user: str) -> KnowledgeStore:
-        """The user's store with what was shared with them, to read."""
+        """The user's store together with the collections shared with them, for reading."""
         own, names = self.of(user), self.list_collections(user)
         return SharedKnowledge(own, {name: self.of(name) for name in names}) if names else own
 
     def deepen(self, user: str) -> None:
-        """Make missing deep vectors of all a user sees in the background, if this process stays."""
+        """Start jobs for missing deep vectors of all that a user may read."""
         for name in (user, *self.list_collections(user)):
             start_deep_vectors(self.models, self.jobs, self.of(name), name)
 
@@ -122,9 +122,10 @@ class Library:
         id: str | None,  # noqa: A002
         changes: Mapping[str, object] | None = None,
     ) -> KnowledgeSession | None:
-        """The session named, else the connection's own, as any server last saved it.
+        """The session with this id, else the connection's own; None if there is neither.
 
-        `new` makes one; None where neither is named. `changes` are preferences that it keeps.
+        The id `new` makes one. Sessions are shared between servers. `changes` are added to the
+        session's preferences.
         """
         name, user = id or caller.session, caller.user
         if not name:
@@ -154,7 +155,7 @@ class Library:
             return session
 
     def save_session(self, user: str, session: KnowledgeSession) -> None:
-        """Publish a session to the other servers, where there are any."""
+        """Share a session with the other servers of the store."""
         store = self.of(user)
         if store.shared:
             seen, recent = list(session.seen), list(session.recent)
@@ -179,14 +180,14 @@ class Library:
 
 
 def save_ranking(store: KnowledgeStore, key: str, hits: Sequence[AnyHit], held: int) -> None:
-    """Publish a ranking to the other servers, so that any of them can show its later pages."""
+    """Share a ranking with the other servers of the store, which may serve its later pages."""
     if store.shared:
         known = {"hits": [_pack_hit(hit) for hit in hits], "held": held}
         store.remember(f"set:{key}", json.dumps(known), SHARED_RANKING_TTL_S)
 
 
 def load_ranking(store: KnowledgeStore, key: str) -> tuple[Sequence[AnyHit], int] | None:
-    """A ranking that any server published; deleted entries keep their places, without text."""
+    """A ranking that a server shared; hits whose entry was deleted stay, without text."""
     text = store.recall(f"set:{key}") if store.shared else None
     if text is None:
         return None
@@ -213,7 +214,7 @@ def _pack_hit(hit: AnyHit) -> Mapping[str, object]:
     if isinstance(hit, FileHit):
         return {"file": asdict(hit)}
     known, piece = hit.entry, hit.piece
-    # what is still shown of an entry that is deleted meanwhile
+    # what is shown if the entry is deleted meanwhile
     entry = Entry(known.source, known.title, id=known.id, last_modified=known.last_modified)
     place = Piece("", piece.place, field=piece.field, uuid=piece.uuid, number=piece.number)
     return asdict(replace(hit, entry=entry, piece=place))

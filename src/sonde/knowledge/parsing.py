@@ -1,11 +1,11 @@
-"""Parsing: which format a file is in, and a child process with limited memory and time for it.
+"""Parsing of files into entries, in a child process with limited memory and time.
 
 The child reads requests from its standard input: the length of a JSON head in eight bytes, the
-head, then the file's bytes. It answers on its standard output with rows of JSON, each behind its
-length: the head of an entry, then its pieces in one row or more, as soon as the entry was read; at
-last a row that says how it ended. The parent keeps the rows in a temporary file until then, so that
-neither side holds all entries of a large file. The child opens no file of the user's. A crash costs
-one file only: the next one gets a new child.
+head, then the file's bytes. It writes rows of JSON to its standard output, each preceded by its
+length: the head of an entry, its pieces in one or more rows, and last a row with the outcome. The
+parent collects the rows in a temporary file, so that neither side holds all entries of a large
+file. The child opens none of the user's files. A crash costs one file: the next one gets a new
+child.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from sonde.knowledge.formats import (
     read_member,
 )
 from sonde.knowledge.formats.messengers import PEOPLE
+from sonde.knowledge.formats.parsers import PICTURES, find_parser
 from sonde.knowledge.formats.pdf import SCAN_SECONDS, has_tesseract
-from sonde.knowledge.formats.table import PICTURES, find_parser
 from sonde.knowledge.identity import digest_text
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.admit import find_denied
@@ -46,18 +46,18 @@ from sonde.stores.knowledge.base import Entry, Piece, Source
 from sonde.text.encodings import to_utf8
 from sonde.types import Skipped
 
-MAX_NESTED_ARCHIVES = 1  # Notion packs its parts once more; deeper nesting is a bomb
-_QUOTED = re.compile(r"[!#]")  # they separate the parts of a key
+MAX_NESTED_ARCHIVES = 1  # Notion exports archives in an archive; deeper nesting is a bomb
+_QUOTED = re.compile(r"[!#]")  # separators of the parts of a key
 _OWN = re.compile(r"(?:^|/)(?:logseq/(?:bak|\.recycle)|\.obsidian|\.trash)/|(?:^|/)logseq/[^/]+$")
-"""Folders where note programs keep their own files."""
+"""Files of note programs that are not notes."""
 
 
 def parse_file(
     file: File, wanted: Source | None = None, left_out: list[Skipped] | None = None
 ) -> list[Entry]:
-    """The entries of a file; `wanted` is the source its owner files it under.
+    """The entries of a file; with `wanted`, all under that source.
 
-    Members of an archive that are not imported are added to `left_out`.
+    Skipped members of an archive are added to `left_out`.
     """
     return list(stream_entries(file, wanted, left_out))
 
@@ -66,7 +66,7 @@ def stream_entries(
     file: File, wanted: Source | None = None, left_out: list[Skipped] | None = None, *,
     is_nested: bool = False,
 ) -> Iterator[Entry]:  # fmt: skip
-    """The same one by one. If it raises, the file is refused, with what came before."""
+    """The entries of `parse_file` one by one. If it raises, the whole file is refused."""
     if file.suffix == "zip":
         left = [] if left_out is None else left_out
         yield from _parse_archive(file, wanted, left, [MAX_UNPACKED_BYTES])
@@ -88,10 +88,10 @@ def stream_entries(
         raise RefusedFormat("hostile", "nested too deeply") from error
     except ImportError as error:
         raise RefusedFormat("missing_extra", "documents") from error
-    except BaseException as error:  # of this file; a panic of calamine is no `Exception`
+    except BaseException as error:  # a panic of calamine is no `Exception`
         raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
     if left_out is not None:
-        left_out += dict.fromkeys(file.left_out)  # some files are read twice, to know and to parse
+        left_out += dict.fromkeys(file.left_out)  # once each, though some files are read twice
 
 
 def _parse_nested(file: File) -> list[Entry]:
@@ -104,9 +104,9 @@ def _parse_nested(file: File) -> list[Entry]:
 def _parse_archive(
     file: File, wanted: Source | None, left_out: list[Skipped], room: list[int], depth: int = 0
 ) -> Iterator[Entry]:
-    """The entries of every known file in an archive, pictures excepted.
+    """The entries of all members in a known format, except pictures.
 
-    Nested archives share the `room` for unpacked bytes.
+    Nested archives share `room`, the bytes that may still be unpacked.
     """
     is_known = False
     with open_archive(file.data, room[0]) as archive:
@@ -119,7 +119,7 @@ def _parse_archive(
                 if denial := find_denied(name.replace("\\", "/")):
                     raise RefusedFormat("denied", denial)
                 if not inner.suffix or inner.suffix in PICTURES:
-                    raise RefusedFormat("unknown", "left packed")
+                    raise RefusedFormat("unknown", "not read in archives: unpack it")
                 if inner.suffix == "zip" and depth >= MAX_NESTED_ARCHIVES:
                     raise RefusedFormat("hostile", "archives in archives in archives")
                 people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), PEOPLE)
@@ -157,7 +157,7 @@ def redact_entry(entry: Entry) -> tuple[Entry, int]:
 
 
 def _redact_pieces(field: str, parts: list[Piece], place: int) -> tuple[list[Piece], int]:
-    # a message or a spoken line stands alone; cut text may be cut in the middle of a key
+    # messages and spoken lines are whole; a text may be cut in the middle of a secret
     if any(part.uuid or part.sender or part.begins is not None for part in parts):
         made = [(part, *redact_secrets(part.text)) for part in parts]
         count = sum(n for _, _, n in made)
@@ -179,13 +179,13 @@ def _redact_value(value: Any) -> tuple[Any, int]:
 
 
 MEMORY_BYTES = 2 << 30
-"""Enough for the largest honest documents; a bomb fails in the child, not in the server."""
-TIMEOUT_S = 60.0  # of processor time for one file
-WAIT_FACTOR = 10  # how much longer a file may take on a machine that is busy with other things
-SCANNED = ("pdf", *PICTURES)  # formats whose pages tesseract may have to read, which takes longer
-FILES_PER_CHILD = 500  # a child is replaced after this many files, because parsers leak memory
-PIECES_PER_ROW = 10_000  # of an entry; a chat may have a million
-MAX_ROWS_IN_MEMORY = 8 << 20  # bytes of entries that are not written to a temporary file
+"""Enough for the largest real documents; a bomb fails in the child, not in the server."""
+TIMEOUT_S = 60.0  # CPU time for one file
+WAIT_FACTOR = 10  # elapsed to CPU time: the machine may be busy with other work
+SCANNED = ("pdf", *PICTURES)  # formats that get more time, since tesseract may have to read them
+FILES_PER_CHILD = 500  # then the child is replaced, because parsers leak memory
+PIECES_PER_ROW = 10_000  # a chat may have a million pieces
+MAX_ROWS_IN_MEMORY = 8 << 20  # bytes of entries; more go to a temporary file
 _HEAD = tuple(each.name for each in fields(Entry) if each.name != "pieces")
 _list_piece = attrgetter(*(each.name for each in fields(Piece)))
 MAX_DETAIL_CHARS = 300  # of a library's error message
@@ -193,14 +193,14 @@ MAX_DETAIL_CHARS = 300  # of a library's error message
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """What a file contains."""
+    """The entries of a parsed file."""
 
     heads: list[Entry]
-    """For each entry its source and key, and the digest of its text as `hash`."""
+    """Source, key and digest (`hash`) of each entry."""
     redacted: int
-    """Secrets that were removed from them."""
+    """The number of secrets removed."""
     skipped: list[Skipped]
-    """Members of an archive that were skipped."""
+    """Skipped members of an archive."""
     rows: IO[bytes]
     """The entries as the child sent them."""
 
@@ -232,7 +232,7 @@ class Parsers:
         self._rows: SpooledTemporaryFile[bytes] | None = None
 
     def parse(self, file: File, wanted: Source | None = None) -> ParseResult:
-        """What a file contains, to be read before the next one. Raises `RefusedFormat`."""
+        """Parse a file; read the result before the next call. Raises `RefusedFormat`."""
         if self._child is not None and self._done >= FILES_PER_CHILD:
             self.close()
         limits = str(self._memory), str(self._seconds)
@@ -273,7 +273,7 @@ class Parsers:
 
 
 def collect_rows(rows: Iterable[bytes], kept: IO[bytes]) -> ParseResult | RefusedFormat:
-    """What the rows of an answer say; those of entries are `kept` in a file."""
+    """The outcome of an answer; the rows of its entries are written to `kept`."""
     heads: list[Entry] = []
     for packed in rows:
         answer = json.loads(packed) if packed.startswith(b"{") else {}
@@ -296,7 +296,7 @@ def _read_rows(descriptor: int, deadline: float) -> Iterator[bytes]:
     def read(length: int) -> bytes:
         while len(had) < length:
             left = deadline - time.monotonic()
-            # unbuffered: what select sees is all there is
+            # read unbuffered, since select does not see what a buffer holds
             if left <= 0 or not select.select([descriptor], [], [], left)[0]:
                 raise TimeoutError
             part = os.read(descriptor, 1 << 16)
@@ -312,13 +312,13 @@ def _read_rows(descriptor: int, deadline: float) -> Iterator[bytes]:
 
 
 def unpack_entry(row: Mapping[str, Any]) -> Entry:
-    """An entry of its fields as JSON; unknown fields are a TypeError."""
+    """The entry with these fields of JSON. Raises `TypeError` for an unknown field."""
     pieces = tuple(Piece(**piece) for piece in row["pieces"])
     return Entry(**{**row, "pieces": pieces, "tags": tuple(row["tags"])})
 
 
 def answer_request(request: Mapping[str, Any], data: bytes, beside: bytes) -> Iterator[bytes]:
-    """The rows of the answer to a request."""
+    """The answer to a request, row by row."""
     file = File(request["path"], data, request["modified"], beside, is_named=request["named"])
     for row in _list_rows(file, request["wanted"]):
         yield json.dumps(row, default=str).encode()

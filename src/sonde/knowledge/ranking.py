@@ -1,4 +1,4 @@
-"""Ranking of knowledge: candidates by words and vectors, weighed by one measure for all sources."""
+"""Ranking of knowledge: candidates by words and vectors, scored alike in all sources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sonde.text.words import query_terms, read_words
 from sonde.types import Kind, Scored
 
 MAX_QUERY_CHARS = 20_000  # bounds the work on a pasted text
-MAX_QUERY_TERMS = 256  # more than any question has; a pasted text is searched by its first terms
+MAX_QUERY_TERMS = 256  # more than a question has; of a pasted text, the first terms count
 _SMALL_WORDS = STOP_WORDS | frozenset(
     "about after all also am any because been being but could did during each he her here hers him "
     "his ll many much nor not off our ours out over own re s same she should so some such than "
@@ -41,14 +41,14 @@ _SMALL_WORDS = STOP_WORDS | frozenset(
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeQuery:
-    """A query and its terms, small words left out unless there is nothing else."""
+    """A query and its terms, without stop words unless there are no others."""
 
     text: str
     terms: tuple[str, ...]
 
 
 def read_knowledge_query(text: str) -> KnowledgeQuery:
-    """The terms of a query; any string is one."""
+    """Parse a query; any string is valid."""
     text = text.strip()[:MAX_QUERY_CHARS]
     content: list[str] = []
     every: list[str] = []
@@ -63,29 +63,29 @@ def read_knowledge_query(text: str) -> KnowledgeQuery:
 
 
 LEXICAL_DEPTH = 600
-"""Pieces of one source retrieved by words; what ranks below them cannot be reached."""
-DENSE_DEPTH = 100  # pieces of one source retrieved by their vectors
-SECOND_PIECE_WEIGHT = 0.25  # share of the second best piece's score that is added to its entry's
+"""Pieces of one source retrieved by words."""
+DENSE_DEPTH = 100  # pieces of one source retrieved by vectors
+SECOND_PIECE_WEIGHT = 0.25  # share of the second best piece's score added to its entry's
 NEIGHBOUR_WEIGHT = 0.4
-"""Share of an adjacent message's score that is added; tuned on a collection of dialogues."""
-NEAR_NEIGHBOUR_WEIGHT = 0.3  # the same of its nearness: from 0.15 to 0.6 all do as well
-MEANT = 0.5  # how likely a message of the named speaker and time is an answer, at least
-MEANT_DEPTH = 50  # such messages that are listed where the question names nothing else
-COVERING = 3  # pieces, the best by words, that tell whether the question is in words of the text
+"""Share of an adjacent message's score added to a message's; tuned on dialogues."""
+NEAR_NEIGHBOUR_WEIGHT = 0.3  # the same for nearness; 0.15 to 0.6 give equal results
+MEANT = 0.5  # least score of a message of the named speaker and time
+MEANT_DEPTH = 50  # such messages listed if the question names nothing else
+COVERING = 3  # best pieces by words, from which `covered` is measured
 MAX_EMBEDDED_BY_SEARCH = 2_048
-"""Pieces without vectors that one search embeds itself; more would be felt as a delay."""
+"""Pieces without static vectors that a search embeds itself; more would delay the answer."""
 UNREADABLE = (errors.EmbeddingFailed, errors.ModelDownloadFailed, errors.MissingExtra)
 UNWRITABLE = (errors.DiskFull, errors.IndexBusy, errors.PermissionDenied, errors.StorageUnusable)
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """An entry with the same text as a result, from another file."""
+    """An entry of another file with the same text as a result."""
 
     uri: str
     title: str
     file: str
-    """Its place in what was imported."""
+    """Its path in the import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class KnowledgeHit:
 
 @dataclass(frozen=True, slots=True)
 class FileHit:
-    """Lines of a project's file, ranked together with personal knowledge."""
+    """Lines of a file of a project, as a result beside personal knowledge."""
 
     source: Kind
     project: str
@@ -159,19 +159,19 @@ def find_message_id(entry: Entry, piece: Piece) -> str:
 
 @dataclass(slots=True)
 class KnowledgeSearch:
-    """One query on one user's store; each model reads it at most once."""
+    """One query on one user's store; each model embeds it at most once."""
 
     store: KnowledgeStore
     question: KnowledgeQuery
     models: KnowledgeModels
     sources: int = 1
-    """How many share what the deeper model reads while the caller waits."""
+    """Number of sources that share the texts which the deep model embeds during the search."""
     notes: list[str] = field(default_factory=list)
-    """What the caller should know about the answer."""
+    """Remarks on the answer, such as a model that could not be used."""
     _vectors: dict[str, Vectors | None] = field(default_factory=dict)
 
     def rank(self, source: Source, where: Conditions = ANYTHING) -> list[KnowledgeHit]:
-        """The hits in one source, best first, scored by how likely each is an answer."""
+        """The hits in one source, best first, each scored by its likelihood of being an answer."""
         found = self.gather(source, where)
         scores = weigh_evidence([evidence for _, evidence in found])
         hits = [
@@ -184,7 +184,7 @@ class KnowledgeSearch:
     def rank_asked(
         self, source: Source, where: Conditions, asked: WhoAndWhen
     ) -> list[KnowledgeHit]:
-        """The hits in one source; what the named speaker said then leads, the rest follows."""
+        """The hits in one source; messages of the asked speaker and time come first."""
         found = self.rank(source, where)
         if source != "chats" or not asked.is_narrow:
             return found
@@ -204,7 +204,7 @@ class KnowledgeSearch:
     def gather(
         self, source: Source, where: Conditions = ANYTHING
     ) -> list[tuple[RankedPiece, Evidence]]:
-        """The candidates of one source, with the evidence about each."""
+        """The candidates of one source and the evidence on each."""
         usable, terms = self._list_usable(), self.question.terms
         lexical = self.store.rank(source, terms, LEXICAL_DEPTH, where)
         near = {model.name: self._find_near(source, model, where) for model in usable}
@@ -223,7 +223,7 @@ class KnowledgeSearch:
         near: Mapping[str, Sequence[Scored]],
         places: dict[int, RankedPiece],
     ) -> list[tuple[RankedPiece, Evidence]]:
-        """What words and models found, with the evidence about each; adds to the known places."""
+        """All candidates and the evidence on each; adds what it looks up to `places`."""
         store, rankings = self.store, (lexical, *near.values())
         ids = list(dict.fromkeys(one.id for ranking in rankings for one in ranking))
         places |= store.locate(source, [id_ for id_ in ids if id_ not in places])
@@ -253,8 +253,10 @@ class KnowledgeSearch:
     def _read_best(
         self, source: Source, deep: Embedder, found: Sequence[tuple[RankedPiece, Evidence]]
     ) -> bool:
-        """Let the deeper model read the best candidates that it has not read yet. Returns whether
-        it did; it is not loaded for a single question, and a named service is not waited for."""
+        """Embed the best candidates without deep vectors. Returns whether there were any.
+
+        Only by the bundled model and if it is loaded or this process stays.
+        """
         have, total = self.store.coverage(source, deep.name)
         is_ready = self.models.in_background or deep.is_loaded
         if have == total or not is_ready or not self.models.static or not self.models.background:
@@ -270,7 +272,7 @@ class KnowledgeSearch:
         return False
 
     def _list_usable(self) -> list[Embedder]:
-        """The models that can read the question; what one cannot read, it only disturbs."""
+        """The models that know the script of the question; others would add noise."""
         asked = self.question
         return [one for one in self.models.list_all() if asked.terms and can_read(one, asked.text)]
 
@@ -297,7 +299,7 @@ class KnowledgeSearch:
 
 
 def merge_sources(rankings: Iterable[Sequence[HitT]]) -> list[HitT]:
-    """One ranking of several by what their scores say, ties by time; each keeps its own order."""
+    """Merge rankings by score, ties by time; the order within each stays."""
     merged: list[HitT] = []
     for ranking in rankings:
         least = 1.0
@@ -308,12 +310,12 @@ def merge_sources(rankings: Iterable[Sequence[HitT]]) -> list[HitT]:
 
 
 def sort_recent(hits: Iterable[HitT]) -> list[HitT]:
-    """The hits by time, newest first."""
+    """The hits, newest first."""
     return sorted(hits, key=lambda hit: (-hit.last_modified, *_order(hit)))
 
 
 def normalise(hits: Sequence[HitT], scale: str = "range") -> list[HitT]:
-    """The hits with scores from 0 (the worst) to 1, or as shares of the best; equals are all 1."""
+    """The hits with scores scaled to 0 to 1, over their range or as shares of the best."""
     if not hits:
         return []
     best = max(hit.score for hit in hits)
@@ -328,7 +330,7 @@ Grouped = dict[object, tuple[float, RankedPiece]]
 
 
 def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Grouped:
-    """Pieces grouped by entry (a message is a group of its own), best first."""
+    """Pieces grouped by entry, best first; each message is a group."""
     groups: Grouped = {}
     more: dict[object, float] = {}
     for one in scored:
@@ -346,8 +348,8 @@ def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Group
 
 
 def _add_neighbours(groups: Grouped, share: float, least: float = 0.0) -> Grouped:
-    """Add to each message a share of its better neighbour: a question in one message is often
-    answered in the next."""
+    """Add to each message a share of its better neighbour's score: a question in one message is
+    often answered in the next."""
     said = (pair for pair in groups.values() if pair[1].entry.source == "chats")
     scores = {(found.entry.number, found.piece.place): score for score, found in said}
 
@@ -364,7 +366,7 @@ def _add_neighbours(groups: Grouped, share: float, least: float = 0.0) -> Groupe
 
 
 def _keep_best(near: Mapping[int, float], places: Mapping[int, RankedPiece]) -> Grouped:
-    """The nearest piece of each entry, and every message, which its neighbours bring nearer."""
+    """The nearest piece of each entry and every message, with the neighbours' share added."""
     groups: Grouped = {}
     for id_, nearness in sorted(near.items(), key=lambda item: -item[1]):
         if found := places.get(id_):
@@ -374,7 +376,7 @@ def _keep_best(near: Mapping[int, float], places: Mapping[int, RankedPiece]) -> 
 
 
 def _measure_coverage(weights: Mapping[str, float], best: Sequence[RankedPiece]) -> float:
-    """The share of the query's words, by their weights, that the best pieces by words hold."""
+    """The weighted share of the query's terms in the best pieces by words."""
     total = sum(weights.values())
     shares = []
     for found in best[:COVERING]:

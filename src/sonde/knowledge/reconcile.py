@@ -1,4 +1,4 @@
-"""What an import means for the store: entries new, changed, moved, deleted here, or gone."""
+"""Reconciliation of an import with the store: which entries are new, changed, moved or gone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sonde.knowledge.identity import KEY_MARK, Known, Mark, Pool, are_alike, is_
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Source
 
 EDITED = "edited"
-"""The fact that names what of an entry was changed here: its title, its text, its tags."""
-PART = "*"  # the count in the mark of an entry whose file is still being read
-MAX_COMPARED = 50  # texts of gone files that an edited and renamed one is compared with
+"""The fact that lists what a user edited of an entry: title, text, tags."""
+PART = "*"  # stands for the number of entries while a file is read in parts
+MAX_COMPARED = 50  # removed files whose text is compared with a file that may be one of them
 BATCH_FILES, BATCH_PIECES = 50, 2_000
-"""Written in one transaction: large enough to be fast, small enough to lose little."""
+"""Limits of one transaction: large enough to be fast, small enough to lose little."""
 
 
 @dataclass(slots=True)
@@ -25,33 +25,33 @@ class Reconciler:
     store: KnowledgeStore
     origin: str
     is_part: bool = False
-    """Whether files that are not there now are in other parts of the origin."""
+    """Whether this is a part of the origin, so that missing files are in other parts."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Of entries added, updated, moved, removed, unchanged, deleted here and copied."""
+    """Entries added, updated, moved, removed, unchanged, copied, and deleted by the user."""
     left_out: Counter[str] = field(default_factory=Counter)
     known: dict[str, list[Known]] = field(default_factory=dict)
-    """What earlier imports made of each file."""
+    """The entries that earlier imports made, by file."""
     kept: set[str] = field(default_factory=set)
-    """Files that cannot be read now: their entries stay."""
+    """Files that cannot be read now, whose entries stay."""
     streamed: dict[str, Mark] = field(default_factory=dict)
-    """Files that were read in parts."""
+    """Files that were read in parts, with their marks."""
     _pool: Pool = field(default_factory=Pool)
     _gone: set[str] = field(default_factory=set)
     _pending: set[str] = field(default_factory=set)
-    """Changed files that were not read yet: their entries may still be in them."""
+    """Changed files still to be read; their entries may still be in them."""
     _held: list[tuple[str, str, Entry]] = field(default_factory=list)
-    """File, key and content of new entries that may have moved out of pending files."""
+    """New entries that may have moved out of pending files: file, key and content."""
     _waiting: dict[Source, list[Entry]] = field(default_factory=dict)
     _stamps: dict[Source, dict[str, tuple[str, str]]] = field(default_factory=dict)
-    """New places and marks of entries that did not change, by id."""
+    """New places and marks of unchanged entries, by id."""
     _files: int = 0
     _pieces: int = 0
 
     def compare(self, stamps: Mapping[str, tuple[str, str]], unread: Collection[str]) -> None:
-        """Recall what is known of each file, and which files changed or are gone.
+        """Load the known entries, and note which files changed or are gone.
 
-        `stamps` are the sizes and times of the files that are there, `unread` the paths of files
-        and folders that cannot be read now.
+        `stamps` has size and time of each present file, `unread` the paths of files and folders
+        that cannot be read now.
         """
         self._recall()
         for path, known in self.known.items():
@@ -60,20 +60,20 @@ class Reconciler:
                     self._pending.add(path)
                     self._pool.add(known)
             elif self.is_part or any(f"{path}/".startswith(f"{each}/") for each in unread):
-                self.kept.add(path)  # what cannot be read just now is not gone
+                self.kept.add(path)
             else:
                 self._gone.add(path)
                 self._pool.add(known)
 
     def finish_file(self, path: str) -> None:
-        """Note that every entry of a file was placed."""
+        """Mark a file as processed; writes a batch when it is full."""
         self._pending.discard(path)
         self._files += 1
         if self._files >= BATCH_FILES:
             self._flush()
 
     def finish(self) -> None:
-        """Place what waited for other files, and remove what is nowhere."""
+        """Store the entries held back, and remove those that no file has any more."""
         for path, key, entry in self._held:
             self._put(path, key, entry, self._find_moved(path, entry))
         self._flush()
@@ -88,7 +88,7 @@ class Reconciler:
                     buried.add(path)
                     self._know(source, path, text, None)
             stored = self.store.list_origin(source, self.origin)
-            # a crash came between recording a deletion and doing it
+            # left by a crash between recording a deletion and doing it
             cut = [entry.id for path, entry in stored.items() if path in buried]
             self.counts["removed"] += self.store.remove(source, cut) if cut else 0
             for path, entry in stored.items():
@@ -100,7 +100,7 @@ class Reconciler:
         self.known.setdefault(name, []).append(Known(source, name, key, Mark.read(text), entry))
 
     def settle(self, path: str, key: str, entry: Entry, old: Known | None) -> None:
-        """Store an entry of a file, unless it has to wait for files that it may come from."""
+        """Store an entry, or hold it back until the files are read that it may have moved from."""
         if old is None:
             others = self._pool.find(path, entry)
             if any(each.file in self._pending and is_certain(each, path, entry) for each in others):
@@ -110,7 +110,7 @@ class Reconciler:
         self._put(path, key, entry, old)
 
     def _find_moved(self, path: str, entry: Entry) -> Known | None:
-        """The known entry that was in another file and is this one."""
+        """The known entry of another file that is this one."""
         found = [each for each in self._pool.find(path, entry) if each.file not in self.kept]
         for each in found:
             if each.file not in self._pending and is_certain(each, path, entry):
@@ -151,14 +151,14 @@ class Reconciler:
             self._flush()
 
     def pass_over(self, known: Sequence[Known]) -> None:
-        """Leave the entries of an unchanged file as they are."""
+        """Keep the entries of an unchanged file."""
         for each in known:
             self._pool.claim(each)
             self.counts["unchanged" if each.entry else "deleted"] += 1
 
     def _keep_edits(self, old: Entry, new: Entry, *, same: bool) -> Entry:
-        """The new entry with titles and tags edited here. Of a text that changed here and in its
-        file, the file's wins and ours becomes an entry of its own."""
+        """The new entry with the user's edits. If a text changed both here and in its file, the
+        file's replaces it and the user's becomes a separate entry."""
         edited = [str(name) for name in old.facts.get(EDITED) or ()]
         if not edited:
             return new
@@ -182,7 +182,7 @@ class Reconciler:
         return replace(new, facts={**new.facts, EDITED: edited} if edited else new.facts)
 
     def _link(self, entry: Entry) -> Entry:
-        """The entry, linked to the character that its conversation is with, if that is stored."""
+        """The conversation with a link to its character, if that is stored."""
         name = entry.facts.get("character_name") if entry.source == "chats" else None
         known = self.store.find_title("characters", str(name)) if name else None
         return replace(entry, character=known.id) if known else entry
@@ -205,7 +205,7 @@ class Reconciler:
                 self.store.unbury(source, [(self.origin, place) for place in places])
 
     def _finish_streamed(self) -> None:
-        """Mark mailboxes that were read in parts as whole."""
+        """Write the final marks of files that were read in parts."""
         for path, mark in self.streamed.items():
             start = path + KEY_MARK
             for source in SOURCES:
@@ -221,7 +221,7 @@ class Reconciler:
 
 
 def _list_head(entry: Entry) -> list[object]:
-    """What of an entry's head its file says; times may be the file's own."""
+    """The fields of an entry that its content sets; times may be those of the file."""
     return [entry.title, entry.tags, entry.media_type, entry.url, entry.character, entry.facts]
 
 
@@ -230,6 +230,6 @@ def _place(path: str, key: str) -> str:
 
 
 def is_whole(known: Sequence[Known]) -> bool:
-    """Whether all entries of a file are stored: sources are written one after the other."""
+    """Whether all entries of a file were stored; a crash may come between two sources."""
     counts = {each.mark.entries for each in known}
     return counts == {str(len(known))} and len({each.mark.file for each in known}) == 1

@@ -1,4 +1,4 @@
-"""Retrieval options, and the cutting of texts: snippets, chunks, chunks with siblings, or all.
+"""Excerpts of texts: the options of a call, and snippets, chunks and whole texts cut by them.
 
 An excerpt never exceeds its budget: tokens are characters / `chars_per_token`, rounded up.
 """
@@ -14,13 +14,13 @@ from typing import Any, Literal, TypedDict, cast, get_args
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.cuts import ceil_boundary, cut_ranges, floor_boundary
 from sonde.text.words import read_words
-from sonde.values import invalid_value, nearest_name, to_snake
+from sonde.values import Kind, check_choice, convert_kind, invalid_value, nearest_name, to_snake
 
 DEFAULT_LENGTH, SHORTEST, LONGEST = 300, 50, 1_000  # characters of a snippet
 _ELLIPSIS = "…"
-HINT_WEIGHT = 0.25  # weight of a word of an earlier query next to one of this query
+HINT_WEIGHT = 0.25  # of a word of an earlier query; a word of this query has 1
 MAX_RUN_MATCHES = 64
-"""Matches that one run is made of at most; bounds the work on a text that is all matches."""
+"""Matches of one run; bounds the work on a text that is full of matches."""
 
 WORD_SEARCH_CHARS = 20  # how far a snippet's ends may move to reach the edge of a word
 
@@ -58,8 +58,7 @@ def find_offset(text: str, terms: Collection[str]) -> int:
 def _find_place(
     text: str, terms: Collection[str], hints: Collection[str], length: int
 ) -> tuple[int, int]:
-    """Start and end of the best run of matches that is no longer than `length`, and no wider
-    than its distinct terms need."""
+    """Start and end of the best run of matches of at most `length`, as short as its terms allow."""
     starts = tuple(term[:-1] for term in terms if term.endswith("*"))
     wanted = dict.fromkeys(terms, 1.0) | {t: HINT_WEIGHT for t in hints if t not in terms}
     matches: list[tuple[int, int, str]] = []
@@ -84,7 +83,7 @@ def _find_place(
 
 
 PIECE_CHARS = 1_500
-"""Size of a stored piece: enough to answer a question, small enough to show whole."""
+"""Size of a stored piece: enough to answer a question, small enough to show in full."""
 
 
 def cut_pieces(text: str, field: str = "", place: int = 0) -> Iterator[Piece]:
@@ -108,7 +107,7 @@ Order = Literal["relevance", "recent"]
 
 
 class KnowledgePreferences(TypedDict, total=False):
-    """What a session or a request may set for every call."""
+    """Defaults that a session or a request sets for its calls."""
 
     snippet_length: int
     max_tokens: int
@@ -119,7 +118,7 @@ class KnowledgePreferences(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where in an entry to look, as the `loc` of a search result says."""
+    """A place in an entry, as `loc` in a search result gives it."""
 
     media_id: str = ""
     conversation_id: str = ""
@@ -133,7 +132,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """How much of an entry is wanted, and from where."""
+    """Which part of an entry to return."""
 
     snippet_length: int = 300
     max_tokens: int = 5_000
@@ -142,16 +141,16 @@ class Retrieval:
     chunk_overlap_tokens: int = 0
     sibling_window: int = 2
     offset: int = 0
-    """Of `full`: the character to continue from."""
+    """The first character in mode `full`."""
     mode: Mode = "snippet"
     prefer_prechunked: bool = True
     loc: Location = Location()
     query: str = ""
-    """Where to look when `loc` does not say."""
+    """The words to look for if `loc` is empty."""
 
     @property
     def budget(self) -> int:
-        """The most characters."""
+        """The budget in characters."""
         return self.max_tokens * self.chars_per_token
 
 
@@ -160,13 +159,14 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "chunk_size_tokens": (10, 4_000), "chunk_overlap_tokens": (0, 2_000), "sibling_window": (0, 50),
     "offset": (0, 1 << 40),
 }  # fmt: skip
-"""Numbers are clamped to these, not refused: the specification asks for clamping."""
+"""Numbers outside are clamped, as the specification requires."""
 OPTIONS = tuple(option.name for option in fields(Retrieval))
+_KINDS: Mapping[str, Kind] = {"prefer_prechunked": "boolean", "query": "string", "loc": "object"}
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A part of a text, and the chunks it is made of."""
+    """A part of a text, and its chunks."""
 
     text: str
     start: int
@@ -178,7 +178,7 @@ class Excerpt:
 def read_retrieval(
     given: Mapping[str, object] | None, preferences: KnowledgePreferences, mode: Mode = "snippet"
 ) -> Retrieval:
-    """The options of a call, else the session's; numbers are clamped, the rest is checked."""
+    """The options of a call over those of the session, clamped or checked."""
     asked = (given or {}).items()
     named = {to_snake(str(name)): value for name, value in asked if value is not None}
     options: dict[str, Any] = {
@@ -192,37 +192,33 @@ def read_retrieval(
 
 
 def check_preferences(given: Mapping[str, object]) -> KnowledgePreferences:
-    """Preferences of a session or a request, clamped; unknown ones are refused."""
+    """Preferences of a session or a request, clamped. Raises `InvalidRequest` for unknown ones."""
     names = tuple(KnowledgePreferences.__annotations__)
     kept = KnowledgePreferences()
     for name, value in given.items():
         if name not in names:
             raise invalid_value(f"`{name}` is no preference; there are {', '.join(names)}")
-        if name == "order_by" and value not in get_args(Order):
-            raise invalid_value("`order_by` must be relevance or recent")
-        checked = value if name == "order_by" else _read_option(name, value)
-        kept |= cast("KnowledgePreferences", {name: checked})
+        if name == "order_by":
+            check_choice(name, value, get_args(Order))
+        else:
+            value = _read_option(name, value)
+        kept |= cast("KnowledgePreferences", {name: value})
     return kept
 
 
-def _read_option(name: str, value: object) -> object:
-    """The value of an option, checked; `InvalidRequest` says what is wrong with it."""
+def _read_option(name: str, value: Any) -> object:
+    """The checked value of an option. Raises `InvalidRequest`."""
     if name in BOUNDS:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
             raise invalid_value(f"`{name}` must be a number")
         least, most = BOUNDS[name]
         return int(max(least, min(most, value)))
-    if name == "mode" and value not in MODES:
-        raise invalid_value(f"`mode` must be one of {', '.join(MODES)}")
-    if name == "prefer_prechunked" and not isinstance(value, bool):
-        raise invalid_value("`prefer_prechunked` must be true or false")
-    if name == "query" and not isinstance(value, str):
-        raise invalid_value("`query` must be a string")
-    if name == "loc" and isinstance(value, Mapping):
-        return _read_location(value)
-    if name == "loc":
-        raise invalid_value("`loc` must be an object, as a search result has it")
-    if name not in OPTIONS:
+    if name == "mode":
+        check_choice(name, value, MODES)
+    elif name in _KINDS:
+        value = convert_kind(name, _KINDS[name], value)
+        return _read_location(value) if name == "loc" else value
+    elif name not in OPTIONS:
         near = nearest_name(name, OPTIONS)
         advice = f"did you mean `{near}`?" if near else f"it has {', '.join(OPTIONS)}"
         raise invalid_value(f"`retrieval` has no `{name}`; {advice}")
@@ -230,7 +226,7 @@ def _read_option(name: str, value: object) -> object:
 
 
 def _read_location(given: Mapping[str, Any]) -> Location:
-    """A location; parts of the wrong type are ignored, as it is only a hint."""
+    """A location; parts of another type are ignored, as it is a hint."""
     known = Location()
     for part in fields(Location):
         value: Any = given.get(part.name)
@@ -268,7 +264,7 @@ def show_text(
 
 
 def show_snippet(text: str, terms: Sequence[str], options: Retrieval, anchor: int) -> str:
-    """A snippet around the match, or around an offset."""
+    """A snippet around the best match, or around an offset."""
     if anchor and not terms:
         start = floor_boundary(text, max(0, anchor - options.snippet_length // 2))
         text = text[start : start + 2 * options.snippet_length]
@@ -276,7 +272,7 @@ def show_snippet(text: str, terms: Sequence[str], options: Retrieval, anchor: in
 
 
 def choose_messages(messages: Sequence[Piece], at: int, options: Retrieval) -> list[Piece]:
-    """The anchor message and its neighbours within window and budget, in order."""
+    """The message at a place with its neighbours, within window and budget."""
     ranges = list(pairwise(accumulate((len(each.text) for each in messages), initial=0)))
     first, last = (at, at) if options.mode == "chunk" else _grow(ranges, at, options)
     return list(messages[first : last + 1])
@@ -309,7 +305,7 @@ def _find_range(ranges: Sequence[tuple[int, int]], anchor: int) -> int:
 
 
 def _grow(ranges: Sequence[tuple[int, int]], at: int, options: Retrieval) -> tuple[int, int]:
-    """Add neighbours, the right one first, while the sum stays within the budget."""
+    """First and last range around `at`, grown right and left by turns within window and budget."""
     first = last = at
     right = left = True
     while right or left:

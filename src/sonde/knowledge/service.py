@@ -1,4 +1,4 @@
-"""Searches of personal knowledge, and reading one entry: what every verb on it calls."""
+"""Search of personal knowledge and reading of one entry, as every surface calls them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
 from sonde.values import invalid_value
 
-HINTING_QUERIES = 3  # how many earlier queries of a session pull snippets towards their words
-COMPARED_HITS = 100  # the best, of which equal ones are joined: five pages, read in tens of ms
-_COMPARED_PIECES = 40  # of an entry: about 20 pages tell whether it is the same text
-_COMPARED_CHARS = 30_000  # of those pieces at most: texts with other line breaks are cut elsewhere
-_OPENING_CHARS = 120  # a text's first words, by which it may be equal to another
-_READ_CHARS = 600  # of a text's beginning: its opening with all that only formats it
+HINTING_QUERIES = 3  # earlier queries of a session whose words snippets prefer
+COMPARED_HITS = 100  # best hits among which duplicates are joined: five pages, read in tens of ms
+_COMPARED_PIECES = 40  # of an entry: some 20 pages show whether two texts are the same
+_COMPARED_CHARS = 30_000  # of those pieces: texts with other line breaks are cut elsewhere
+_OPENING_CHARS = 120  # first characters that must agree before two texts are compared in full
+_READ_CHARS = 600  # read for the opening, which may be full of markup
+_SHARED_OPENING = 0.6  # share of the opening's words that two formats of one text have in common
 _FORMATTING = re.compile(
     r"[-=]{2,}|(?<!\S)[-=#>+]+(?!\S)|[!\"'()*,.:;?\[\]\\_`{|}«»·\u2010-\u2027]"
 )
-"""What formats spell in their own ways: rules, bullets, headings, emphasis, quotes, tables."""
+"""Markup that differs between formats: rules, bullets, headings, emphasis, quotes, tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeRequest:
-    """One search; equal requests share a ranking."""
+    """The parameters of a search; equal requests share one ranking."""
 
     tool: str
     query: str
@@ -53,12 +54,12 @@ class KnowledgeRequest:
     order_by: str | None = None
     where: Mapping[Source, Conditions] = field(default_factory=dict)
     recent: tuple[Source, ...] = ()
-    """Sources that are sorted by time before they are merged with the others."""
+    """Sources to sort by time before they are merged with the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """Which part of a ranking is shown, and how."""
+    """The page of a ranking to show, and its budget."""
 
     limit: int
     offset: int = 0
@@ -68,33 +69,32 @@ class PageOptions:
 
 @dataclass(frozen=True, slots=True)
 class RankedPage:
-    """A ranking, and the part of it to show; the shape that writes it cuts it to the budget."""
+    """A ranking and the page of it to show; the serializer cuts the page to the budget."""
 
     query: str
     hits: Sequence[AnyHit]
     """The whole ranking."""
     offset: int
     shown: Sequence[AnyHit]
-    """The hits of this page, as far as the budget goes."""
+    """The hits of this page, before the budget is applied."""
     snippet_length: int
     max_tokens: int
     suppressed: int
-    """How many hits the session had seen before."""
+    """Hits left out because the session has seen them."""
     session: KnowledgeSession | None
     hints: tuple[str, ...]
-    """Terms of earlier queries, which snippets prefer."""
+    """Terms of the session's earlier queries, which snippets prefer."""
     openings: Mapping[str, str]
-    """Of conversations found by their titles, by uri: the first message."""
+    """The first message of each conversation found by its title, by uri."""
     note: str = ""
-    """What the caller should know about this ranking; empty if nothing."""
+    """A remark on how complete the ranking is; empty if there is none."""
 
 
 def search_knowledge(
     library: Library, request: KnowledgeRequest, options: PageOptions, work: Work,
     session: KnowledgeSession | None = None, *, dedupe: bool = False,
 ) -> RankedPage:  # fmt: skip
-    """One page of a search of a user's knowledge; `dedupe` hides what the session has seen."""
-
+    """One page of a search in a user's knowledge; `dedupe` hides what the session has seen."""
     notes: list[str] = []
 
     def rank(request: KnowledgeRequest) -> Sequence[AnyHit]:
@@ -102,10 +102,10 @@ def search_knowledge(
         hits = rankings[0] if len(rankings) == 1 else merge_sources(rankings)
         if any(hit.score_type != "fts" for hit in hits):
             return hits
-        return normalise(hits, library.of(work.caller.user).scale)  # by words, as documented
+        return normalise(hits, library.of(work.caller.user).scale)  # documented for BM25 alone
 
     page = open_ranked_page(library, request, options, work, session, rank, dedupe=dedupe)
-    return replace(page, note="; ".join(notes))
+    return replace(page, note="; ".join(dict.fromkeys(notes)))
 
 
 def open_ranked_page(
@@ -113,7 +113,7 @@ def open_ranked_page(
     session: KnowledgeSession | None, rank: Callable[[KnowledgeRequest], Sequence[AnyHit]], *,
     dedupe: bool,
 ) -> RankedPage:  # fmt: skip
-    """One page of the ranking that `rank` makes for the first page and later pages share."""
+    """One page of a ranking: the first page calls `rank`, later pages reuse the result."""
     query = request.query.strip()
     if not query:
         raise EmptyQuery
@@ -123,7 +123,7 @@ def open_ranked_page(
     order_by = request.order_by or preferences.get("order_by") or "relevance"
     request = replace(request, query=query, order_by=order_by)
     order = sort_recent if order_by == "recent" else list
-    # a collection that is withdrawn is not shown on
+    # part of the key, so that a withdrawn collection does not stay visible on later pages
     named = {"request": repr(request), "user": user, "session": session.id if session else "",
              "collections": library.list_collections(user)}  # fmt: skip
     hits, held = _find_ranking(
@@ -147,7 +147,7 @@ def open_ranked_page(
 
 
 def record_shown(library: Library, page: RankedPage, count: int, work: Work) -> None:
-    """Remember in the page's session which of its hits were shown, and the query."""
+    """Record the query and the hits shown in the page's session."""
     if page.session:
         page.session.mark_seen(_list_uris(page.shown[:count]))
         page.session.add_query(page.query)
@@ -157,7 +157,7 @@ def record_shown(library: Library, page: RankedPage, count: int, work: Work) -> 
 def rank_sources(
     library: Library, request: KnowledgeRequest, work: Work, notes: list[str]
 ) -> list[list[KnowledgeHit]]:
-    """The hits in each of the request's sources, best first, and `notes` on them."""
+    """The hits in each of the request's sources, best first; remarks are added to `notes`."""
     store = library.seen_by(work.caller.user)
     sources = [source for source in SOURCES if source in request.sources]
     deep = library.models.deep
@@ -182,7 +182,7 @@ def read_entry(
     retrieval: Mapping[str, object] | None, work: Work,
     session: KnowledgeSession | None = None, mode: Mode = "snippet",
 ) -> EntryContent:  # fmt: skip
-    """As much of one entry as `retrieval` asks for; a `uri` says its source and message itself."""
+    """The part of an entry that `retrieval` selects; a `uri` as `id` implies source and message."""
     named, _, rest = id.partition("://")
     source = next((each for each in SOURCES if each == named and rest), source)
     if source is None:
@@ -201,7 +201,7 @@ def read_conversation(
     library: Library, id: str,  # noqa: A002
     retrieval: Mapping[str, object] | None, page: int, page_size: int, work: Work,
 ) -> EntryContent:  # fmt: skip
-    """A page of a conversation's messages; with `retrieval`, what it asks for."""
+    """A page of a conversation's messages, or the part of it that `retrieval` selects."""
     session = library.open_session(work.caller, None)
     mode: Mode = "snippet" if retrieval else "full"
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
@@ -218,7 +218,7 @@ def read_transcript(
     library: Library, id: str,  # noqa: A002
     form: TranscriptFormat, options: Mapping[str, object], work: Work, *, timestamps: bool,
 ) -> tuple[str | Segments, int | None]:  # fmt: skip
-    """As much of what is said in a recording as the options ask for."""
+    """The part of a recording's transcript that the options select."""
     session = library.open_session(work.caller, None)
     found = find_entry(library.seen_by(work.caller.user), "media", id)
     wanted = read_retrieval(options, list_preferences(session, work), "full")
@@ -226,7 +226,7 @@ def read_transcript(
 
 
 def list_preferences(session: KnowledgeSession | None, work: Work) -> KnowledgePreferences:
-    """The session's preferences, which win over those of the request."""
+    """The caller's preferences, overridden by those of the session."""
     asked = cast("KnowledgePreferences", work.caller.config)  # checked by the surface that read it
     return {**asked, **session.preferences} if session else asked
 
@@ -235,10 +235,10 @@ def _find_ranking(
     library: Library, store: KnowledgeStore, parameters: Mapping[str, object], offset: int,
     rank: Callable[[], Sequence[AnyHit]], session: KnowledgeSession | None,
 ) -> tuple[Sequence[AnyHit], int]:  # fmt: skip
-    """The ranking that a page is cut from, and how many hits it hides.
+    """The ranking that a page is cut from, and how many hits it leaves out.
 
-    A new one for the first page, else the one it had. Where several servers answer, any of them
-    may have shown the page before, so rankings that they share come first.
+    The first page makes a ranking, later pages look it up: first among those that servers share,
+    since another server may have shown the first page.
     """
     key = hash_parameters(parameters)
     known = load_ranking(store, key) if offset else None
@@ -253,54 +253,69 @@ def _find_ranking(
 
 
 def _join_duplicates(store: KnowledgeStore, hits: Sequence[AnyHit]) -> list[AnyHit]:
-    """The hits, those with the same text from several files as one, the best, that names them."""
+    """The hits, with those of the same text joined into the best one, which lists the others."""
 
     @cache
     def read(source: Source, id_: str) -> str:
         pieces = store.read_pieces(source, id_, 0, _COMPARED_PIECES)
         return "".join(piece.text for piece in pieces)
 
-    openings: dict[str, tuple[str, object]] = {}
-    alike: dict[object, list[KnowledgeHit]] = {}
-    for hit in hits[:COMPARED_HITS]:
-        if isinstance(hit, KnowledgeHit) and hit.entry.origin:
-            begins, shared = openings[hit.uri] = _find_opening(store, hit)
-            alike.setdefault((_fold(begins)[:_OPENING_CHARS], shared), []).append(hit)
-    groups: dict[object, list[KnowledgeHit]] = {}
-    for opening, those in alike.items():
-        for hit in those:
-            text = _fold(read(*_key(hit)))[:_COMPARED_CHARS] if len(those) > 1 else ""
-            groups.setdefault((opening, text) if text else hit.uri, []).append(hit)
-    kept: list[tuple[list[KnowledgeHit], frozenset[str]]] = []
-    ranks = {hit.uri: rank for rank, hit in enumerate(hits)}
-    for group in sorted(groups.values(), key=lambda group: ranks[group[0].uri]):
-        words = frozenset(tally_words(openings[group[0].uri][0]))
-        for other, others in kept:
-            if len(words & others) >= 0.6 * min(len(words), len(others)) and any(
-                _are_formats(group[0], each)
-                and are_same_text(
-                    group[0].entry, each.entry, read(*_key(group[0])), read(*_key(each))
-                )
-                for each in other
-            ):
-                other += group
-                break
-        else:
-            kept.append((group, words))  # words by which another format may be this text
+    def read_text(hit: KnowledgeHit) -> str:
+        return read(hit.source, hit.entry.id)
+
     joined: dict[str, AnyHit | None] = {}
-    for (first, *rest), _ in kept:
+    for first, *rest in _group_formats(_group_copies(store, hits, read_text), read_text):
         names = ((hit.uri, hit.entry.title, name_file(hit.entry.path)) for hit in rest)
         copies = tuple(Duplicate(*each) for each in names)
         joined |= {first.uri: replace(first, duplicates=copies)} | {hit.uri: None for hit in rest}
     return [shown for hit in hits if (shown := joined.get(hit.uri, hit))]
 
 
-def _key(hit: KnowledgeHit) -> tuple[Source, str]:
-    return hit.source, hit.entry.id
+_Group = tuple[list[KnowledgeHit], frozenset[str]]  # hits of one text, and the words it opens with
+
+
+def _group_copies(
+    store: KnowledgeStore, hits: Sequence[AnyHit], read: Callable[[KnowledgeHit], str]
+) -> list[_Group]:
+    """The best imported hits grouped by text, in order; a text is read if another opens alike."""
+    openings: dict[str, str] = {}
+    alike: dict[object, list[KnowledgeHit]] = {}
+    for hit in hits[:COMPARED_HITS]:
+        if isinstance(hit, KnowledgeHit) and hit.entry.origin:
+            begins, shared = _find_opening(store, hit)
+            openings[hit.uri] = begins
+            alike.setdefault((_fold(begins)[:_OPENING_CHARS], shared), []).append(hit)
+    groups: dict[object, list[KnowledgeHit]] = {}
+    for opening, those in alike.items():
+        for hit in those:
+            text = _fold(read(hit))[:_COMPARED_CHARS] if len(those) > 1 else ""
+            groups.setdefault((opening, text) if text else hit.uri, []).append(hit)
+    ranks = {uri: rank for rank, uri in enumerate(openings)}
+    ordered = sorted(groups.values(), key=lambda group: ranks[group[0].uri])
+    return [(group, frozenset(tally_words(openings[group[0].uri]))) for group in ordered]
+
+
+def _group_formats(
+    groups: Sequence[_Group], read: Callable[[KnowledgeHit], str]
+) -> list[list[KnowledgeHit]]:
+    """The groups, with those joined that hold one text in two formats."""
+    kept: list[_Group] = []
+    for group, words in groups:
+        for other, others in kept:
+            if len(words & others) >= _SHARED_OPENING * min(len(words), len(others)) and any(
+                _are_formats(group[0], each)
+                and are_same_text(group[0].entry, each.entry, read(group[0]), read(each))
+                for each in other
+            ):
+                other += group
+                break
+        else:
+            kept.append((group, words))
+    return [group for group, _ in kept]
 
 
 def _find_opening(store: KnowledgeStore, hit: KnowledgeHit) -> tuple[str, object]:
-    """How the text of a hit's entry begins, or the message; and what else equal ones share."""
+    """The beginning of an entry's text, or the message; and what else duplicates must share."""
     entry, piece = hit.entry, hit.piece
     if entry.source == "chats":
         return piece.text, (piece.sender, piece.created_at, piece.place)
@@ -311,24 +326,24 @@ def _find_opening(store: KnowledgeStore, hit: KnowledgeHit) -> tuple[str, object
 
 
 def _are_formats(one: KnowledgeHit, two: KnowledgeHit) -> bool:
-    """Whether two texts may be one in two formats: documents or notes with different endings."""
+    """Whether two hits may be one text in two formats: notes or documents whose endings differ."""
     endings = {name_file(hit.entry.path).rpartition(".")[2].lower() for hit in (one, two)}
     return len(endings) == 2 and {one.source, two.source} <= {"notes", "media"}
 
 
 def _fold(text: str) -> str:
-    """A text's words and signs, without what differs between formats of the same text."""
+    """The text without case and without markup that differs between formats."""
     return " ".join(_FORMATTING.sub(" ", text).casefold().split())
 
 
 def _list_uris(hits: Sequence[AnyHit]) -> list[str]:
-    """All that is seen with these hits: their pointers, and those of their duplicates."""
+    """The uris of these hits and of their duplicates."""
     copies = [each.uri for hit in hits if isinstance(hit, KnowledgeHit) for each in hit.duplicates]
     return [*(hit.uri for hit in hits), *copies]
 
 
 def _hide_seen(session: KnowledgeSession, hits: Sequence[AnyHit]) -> tuple[Sequence[AnyHit], int]:
-    """The hits the session has not seen; all of them again once it has seen every one."""
+    """The hits that the session has not seen and the number of others; all if it has seen each."""
     fresh = [hit for hit in hits if hit.uri not in session.seen]
     if hits and not fresh:
         for uri in _list_uris(hits):

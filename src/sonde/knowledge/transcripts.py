@@ -11,7 +11,7 @@ from sonde.knowledge.retrieval import Retrieval, show_text
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.cuts import floor_boundary
 
-_ENVELOPE_CHARS = 20  # of the heading of subtitles, or the braces around segments
+_ENVELOPE_CHARS = 20  # of the budget: the heading of subtitles, or the braces around segments
 TranscriptFormat = Literal["text", "srt", "vtt", "json"]
 
 
@@ -44,9 +44,9 @@ class _Line:
 def write_transcript(
     entry: Entry, form: TranscriptFormat, options: Retrieval, *, timestamps: bool
 ) -> tuple[str | Segments, int | None]:
-    """A medium's text in a format, as much as fits, and the character to continue from.
+    """A transcript in a format, as much as fits, and the character to continue from.
 
-    The parts, put together, are the whole. Subtitles always carry times.
+    Parts read one after the other join to the whole. Subtitles always carry times.
     """
     if form == "text" and not timestamps:
         text = "".join(piece.text for piece in entry.pieces)
@@ -72,7 +72,7 @@ def write_transcript(
 def _fit_lines(
     entry: Entry, options: Retrieval, render: Callable[[_Line], str | Segment]
 ) -> tuple[list[str | Segment], int | None]:
-    """The lines from the offset on that fit, at least a part of one, and where the rest starts."""
+    """The lines from the offset on that fit, or a part of one, and where the rest begins."""
     parts: list[str | Segment] = []
     room = options.budget - _ENVELOPE_CHARS
     for line in _list_lines(entry.pieces, options.offset):
@@ -91,7 +91,7 @@ def _fit_lines(
 
 
 def _list_lines(pieces: Sequence[Piece], offset: int) -> Iterator[_Line]:
-    """The lines from an offset on; where no times are known they are estimated from the text."""
+    """The lines from an offset on; missing times are estimated from the length of the text."""
     behind = number = clock = 0
     for piece in pieces:
         start, behind = behind, behind + len(piece.text)

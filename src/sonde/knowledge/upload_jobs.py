@@ -1,4 +1,4 @@
-"""Files that a user sends: staged in a private folder, imported as a job, and deleted."""
+"""Uploads: files are staged in a private folder, imported by a job, and deleted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sonde.stores.knowledge.base import Source
 from sonde.types import LOCAL, Caller
 
 MAX_UPLOAD_FILES = 1_000  # of one request; a larger folder is sent as a zip
-MAX_UPLOADS = 4  # of one user at a time: each has a parser of its own
-_ORIGIN = "upload"  # of all that was sent; the path of a folder is absolute
-_LOOKED_JOBS = 100  # of all users, the newest: those that run are among them
+MAX_UPLOADS = 4  # of one user at a time: each starts a parser process
+_ORIGIN = "upload"  # of all uploads; the origin of a folder is its absolute path
+_LOOKED_JOBS = 100  # newest of all users, among which are those that run
 _NAME_BYTES = 200  # of a name; file systems allow 255
 
 
@@ -29,10 +29,10 @@ def start_upload(
     library: Library, files: Iterable[tuple[str, BinaryIO]], wanted: Source | None = None,
     into: str = "", *, restore: bool = False, work: Work,
 ) -> Job:  # fmt: skip
-    """Import files and folders that a user sent, by name and content, as a job.
+    """Import uploaded files, given by name and content, as a job.
 
-    Sending the same name again updates what it brought in. `into` names a collection to fill
-    instead of the user's own.
+    A name that was uploaded before updates its entries. `into` names a collection to add to
+    instead of the user's own knowledge.
     """
     owner = _choose_owner(library, into, work.caller)
     mine = (work.caller.user, "import", "running")
@@ -65,7 +65,7 @@ def start_upload(
 
 
 def _choose_owner(library: Library, into: str, caller: Caller) -> str:
-    """Whose store is filled: the caller's, or a collection that the operator let them fill."""
+    """The user to whose store to add: the caller, or a collection open to them."""
     is_operator = caller.user == LOCAL and caller.is_person
     if into in ("", caller.user) or is_operator or into in library.list_filled(caller.user):
         return into or caller.user
@@ -99,7 +99,7 @@ def _stage(folder: Path, files: Iterable[tuple[str, BinaryIO]], work: Work) -> l
 
 
 def _split_name(name: str) -> list[str]:
-    """The parts of a sent name as a path that leads nowhere else."""
+    """The parts of an uploaded name; refuses names that lead out of the folder."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     plain = parts and all(
         part != ".." and part.isprintable() and len(part.encode("utf-8", "replace")) <= _NAME_BYTES
@@ -111,7 +111,7 @@ def _split_name(name: str) -> list[str]:
 
 
 def refuse_upload(message: str, name: str) -> InvalidRequest:
-    """The error for a request that brings nothing in."""
+    """The error for an upload that cannot be imported."""
     return InvalidRequest(
         f"upload of {name[:200]!r}",
         user_message=message,

@@ -1,4 +1,4 @@
-"""Vectors of knowledge: static ones with an import, deep ones in the background, newest first."""
+"""Embedding of knowledge: static vectors with an import, deep ones in the background."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from sonde.runtime.jobs import Job, Jobs
 from sonde.runtime.system import find_pause
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.knowledge.base import SOURCES, TITLE, KnowledgeStore, RankedPiece, Source
-from sonde.text.words import is_telling
+from sonde.text.words import is_generic
 from sonde.types import Progress
 
-EMBEDDING_BATCH = 1_024  # pieces embedded and stored at once, with a report of progress after each
-DEEP_BATCH = 64  # the deep model takes some seconds for so many: little is lost when it is stopped
-_BEFORE_CHARS = 200  # of the message before, which often says what a reply is about
-_LEASE_S = 120.0  # for which one server embeds for all; renewed with every batch
+EMBEDDING_BATCH = 1_024  # pieces embedded and stored between two reports of progress
+DEEP_BATCH = 64  # takes the deep model seconds: little is lost when it is stopped
+_BEFORE_CHARS = 200  # of the previous message, which often names the subject of a reply
+_LEASE_S = 120.0  # one server embeds for all that long; renewed with every batch
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeModels:
-    """The models that embed knowledge, and what making deep vectors needs."""
+    """The models that embed knowledge, and the means to run the deep one in the background."""
 
     static: Embedder | None = None
     deep: Embedder | None = None
-    """The deeper model, or the provider that was named in its place."""
+    """The bundled deep model, or the provider that the user chose instead."""
     background: Callable[[Callable[[], None]], Embedder] | None = None
-    """Opens the deep model in a process of its own; it calls what it is given while it works."""
+    """Opens the deep model in a separate process, which calls the argument while it works."""
     folder: Path | None = None
-    """Where the lock of the process that embeds lies."""
+    """The folder of the lock that the embedding process holds."""
     find_pause: Callable[[], str] = find_pause
-    """Why work in the background waits; empty if it does not."""
+    """The reason for background work to wait; empty if there is none."""
     in_background: bool = False
-    """Whether this process stays, so that it makes what is missing."""
+    """Whether this process lives long enough to make missing deep vectors."""
 
     def list_all(self) -> list[Embedder]:
-        """The models there are, the static one first."""
+        """The available models, the static one first."""
         return [model for model in (self.static, self.deep) if model]
 
 
@@ -52,7 +52,7 @@ def embed_missing(
     store: KnowledgeStore, source: Source, embedder: Embedder | None, limit: int = 1 << 40,
     work: Work | None = None, batch: int = EMBEDDING_BATCH,
 ) -> int:  # fmt: skip
-    """Embed pieces that have no vector yet, all or at most `limit`. Returns their number."""
+    """Embed pieces without a vector, at most `limit`. Returns their number."""
     if embedder is None:
         return 0
     have, total = store.coverage(source, embedder.name)
@@ -72,7 +72,7 @@ def embed_missing(
 def embed_pieces(
     store: KnowledgeStore, source: Source, embedder: Embedder, pieces: Sequence[RankedPiece]
 ) -> None:
-    """Give these pieces their vectors."""
+    """Embed these pieces and store their vectors."""
     rows = embedder.embed(_write_passages(store, source, pieces), "passage")
     store.put_vectors(source, embedder.name, [found.piece.number for found in pieces], rows)
 
@@ -80,7 +80,7 @@ def embed_pieces(
 def _write_passages(
     store: KnowledgeStore, source: Source, bare: Sequence[RankedPiece]
 ) -> list[str]:
-    """What a model reads of each piece: a message with its speaker and what was said before."""
+    """The text to embed for each piece: messages with their sender and the message before."""
     if source != "chats":
         return [_write_passage(found.entry.title, found.piece.text) for found in bare]
     texts = []
@@ -96,13 +96,14 @@ def _write_passages(
 
 
 def _write_passage(title: str, text: str) -> str:
-    return f"{title}\n{text}" if is_telling(title) else text
+    """A text below its title, unless that is generic (`note-012`, `Untitled 3`)."""
+    return text if is_generic(title) else f"{title}\n{text}"
 
 
 def start_deep_vectors(
     models: KnowledgeModels, jobs: Jobs, store: KnowledgeStore, user: str
 ) -> Job | None:
-    """Make missing deep vectors as a job, in a process that stays; None if none are missing."""
+    """Start a job for missing deep vectors; None if none are missing or this process will end."""
     deep = models.deep
     if deep is None or not models.in_background:
         return None
@@ -127,7 +128,7 @@ def refine_knowledge(
     work: Work,
     wait_s: float = 0,
 ) -> int:
-    """Give every piece its deep vector, then drop those of models that are no longer used."""
+    """Embed every piece with the deep model, then drop the vectors of unused models."""
     done, lease = 0, secrets.token_hex(8)
     try:
         with WriterLock(models.folder or Path(), "refine.lock").held(wait_s=wait_s):
@@ -146,7 +147,7 @@ def refine_knowledge(
 def _embed_leased(
     store: KnowledgeStore, source: Source, embedder: Embedder, work: Work, lease: str
 ) -> int:
-    """Embed some pieces, unless another server of this store does."""
+    """Embed some pieces, unless another server of this store holds the lease."""
     key = "refining"
     if store.recall(key) not in (None, "", lease):
         return 0
@@ -159,7 +160,7 @@ def _embed_leased(
 
 
 def count_deep(models: KnowledgeModels, store: KnowledgeStore) -> tuple[int, int]:
-    """How many pieces of all sources have deep vectors, and how many pieces there are."""
+    """The number of pieces with deep vectors, and of all pieces."""
     if models.deep is None:
         return 0, 0
     counts = [store.coverage(source, models.deep.name) for source in SOURCES]
@@ -167,7 +168,7 @@ def count_deep(models: KnowledgeModels, store: KnowledgeStore) -> tuple[int, int
 
 
 def list_limits(models: KnowledgeModels, covered: tuple[int, int], question: str) -> list[str]:
-    """What an answer does not cover: texts that no deep model has read yet, other languages."""
+    """Notes on what limits an answer: missing deep vectors, a language no model knows."""
     notes, (have, total) = [], covered
     if have < total:
         paused = models.find_pause() if models.in_background else ""

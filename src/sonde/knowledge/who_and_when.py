@@ -1,4 +1,4 @@
-"""Questions about conversations: who said it and when, as words such as `last week` say; pure."""
+"""Speaker and time in a question, such as `what did Anna say last week`; pure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ _MONTHS = (
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _SPEAKER = re.compile(
-    r"\b(?:what|when|where|why|how|which|who)?\s*(?:did|has|does|had)\s+(?P<name>[A-Z][\w.'-]+)\s+"
+    r"\b(?i:what|when|where|why|how|which|who)?\s*\b(?i:did|has|does|had)\s+(?P<name>[A-Z][\w.'-]+)\s+"
     r"(?:ever\s+)?(?:say|said|says|write|written|wrote|tell|mention|mentioned|think|ask|asked|"
     r"suggest|recommend|reply|answer)(?:\s+(?:me|us))?(?:\s+(?:about|on|of|to))?\b"
 )
 _WHEN = re.compile(
-    r"\b(?:(?P<near>today|yesterday)"
+    r"\b(?:(?P<how>in|since|during)\s+)?(?:(?P<near>today|yesterday)"
     r"|(?P<which>last|this)\s+(?P<span>week|month|year|weekend|" + "|".join(_DAYS) + r")"
     r"|(?P<count>\d{1,3}|a|two|three)\s+(?P<unit>day|week|month|year)s?\s+ago"
-    r"|(?:in|since|during)\s+(?P<month>" + "|".join(_MONTHS) + r")(?:,?\s+(?P<of>\d{4}))?"
-    r"|in\s+(?P<year>(?:19|20)\d\d))\b",
+    # `march` alone is no month
+    r"|(?(how)(?:(?P<month>" + "|".join(_MONTHS) + r")(?:,?\s+(?P<of>\d{4}))?"
+    r"|(?P<year>(?:19|20)\d\d))|(?!)))\b",
     re.IGNORECASE,
 )
 _COUNTS = {"a": 1, "two": 2, "three": 3}
@@ -29,10 +30,10 @@ _COUNTS = {"a": 1, "two": 2, "three": 3}
 
 @dataclass(frozen=True, slots=True)
 class WhoAndWhen:
-    """A question, and what it says of the speaker and the time; empty and None: nothing."""
+    """A question split into a speaker, a time, and the rest."""
 
     rest: str
-    """The question without what was read of it."""
+    """The question without the words for speaker and time."""
     sender: str = ""
     since: int | None = None
     until: int | None = None
@@ -45,12 +46,12 @@ class WhoAndWhen:
 
 
 def read_who_and_when(text: str, now_ms: int) -> WhoAndWhen:
-    """What a question says of who and when, as of a time."""
+    """Split a question; relative times refer to `now_ms`."""
     sender, since, until = "", None, None
     if when := _WHEN.search(text):
         first, behind = _read_span(when, datetime.fromtimestamp(now_ms / 1000, UTC))
-        since, until = (int(each.timestamp() * 1000) for each in (first, behind))
-        until -= 1
+        since, until = int(first.timestamp() * 1000), int(behind.timestamp() * 1000) - 1
+        until = now_ms if (when["how"] or "").casefold() == "since" else until
         text = text[: when.start()] + text[when.end() :]
     if speaker := _SPEAKER.search(text):
         sender = speaker["name"].removesuffix("'s")
@@ -59,7 +60,7 @@ def read_who_and_when(text: str, now_ms: int) -> WhoAndWhen:
 
 
 def _read_span(when: re.Match[str], now: datetime) -> tuple[datetime, datetime]:
-    """The first moment that is meant, and the first behind it."""
+    """The start of the time span, and the first moment after it."""
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     day = timedelta(days=1)
     if near := when["near"]:

@@ -1,4 +1,4 @@
-"""SQLite as every store opens it: WAL, one writer, pooled readers, versioned formats."""
+"""SQLite databases of all stores: WAL, one writer, pooled readers, versioned formats."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ Unwritable = DiskFull | PermissionDenied | StorageUnusable
 class Format:
     """A kind of database: its application id, and the steps from an empty file to the newest.
 
-    Version n is what the first n steps make, so a released step never changes:
-    the next version is one more step.
+    The first n steps make version n, so a released step never changes: a new version appends one.
     """
 
     application_id: int
     steps: tuple[Step, ...]
     page_bytes: int = 4_096  # of new files: SQLite's default
     damage: type[IndexCorrupt] = IndexCorrupt
-    """What is raised when a file is damaged."""
+    """The error raised for a damaged file."""
 
     @property
     def version(self) -> int:
@@ -59,7 +58,7 @@ def _transact(connection: apsw.Connection) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A database that can be read but not written, and the state it was found in."""
+    """How to read a database that cannot be written, and the state of its files."""
 
     reason: Unwritable
     immutable: bool
@@ -67,7 +66,7 @@ class Frozen:
 
 
 def freeze(path: Path, version: int, reason: Unwritable) -> Frozen:
-    """How to read a database that cannot be written; raises the reason if it cannot be read."""
+    """Find out how to read a database that cannot be written. Raises the reason if that fails."""
     state = _read_file_state(path)
     for immutable in (False, True):
         with (
@@ -80,9 +79,9 @@ def freeze(path: Path, version: int, reason: Unwritable) -> Frozen:
 
 
 def connect_frozen(path: Path, *, immutable: bool) -> apsw.Connection:
-    """A connection that writes nothing at all.
+    """A connection that writes nothing.
 
-    `immutable` does without the shared file that readers of a log need and that cannot be made.
+    With `immutable`, not even the shared-memory file that readers of a WAL need.
     """
     address = f"file:{quote(str(path))}?mode=ro{'&immutable=1' * immutable}"
     return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
@@ -105,14 +104,14 @@ _BUSY_MS = 60_000  # how long to wait for another process's transaction
 _READ_CACHE_KB, _WRITE_CACHE_KB = 2_000, 8_000  # SQLite's default; writing touches more pages
 _IDLE_READERS = 4  # kept open for the next reads: 8 MB of caches at most
 SPARE_PAGES, _WASTED = 256, 0.2
-"""A file is wasteful when more pages than this, and more than this share of it, are unused."""
+"""Unused pages, and their share of a file, above which it is wasteful."""
 
 _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
 def translate_errors(path: Path, damage: type[IndexCorrupt] = IndexCorrupt) -> Iterator[None]:
-    """Turn errors of SQLite and of the operating system about `path` into ours."""
+    """Translate errors of SQLite and of the operating system about `path` to `SondeError`s."""
     try:
         with translate_os_errors(path):
             yield
@@ -121,7 +120,7 @@ def translate_errors(path: Path, damage: type[IndexCorrupt] = IndexCorrupt) -> I
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
         raise damage(f"{path}: {error}", path=path) from error
     except apsw.SQLError as error:
-        # every database has a table `state`; one that was deleted and is being made again has not
+        # only a database that was deleted and is being created again lacks the table `state`
         if str(error) != "no such table: state":
             raise
         raise damage(f"{path}: {error}", path=path) from error
@@ -130,7 +129,7 @@ def translate_errors(path: Path, damage: type[IndexCorrupt] = IndexCorrupt) -> I
     except (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError) as error:
         raise StorageUnusable(f"{path}: {error}") from error
     except (apsw.CantOpenError, apsw.IOError, apsw.ProtocolError) as error:
-        # the last: the file that readers of a log share could not be made in several tries
+        # ProtocolError: the shared-memory file of the WAL could not be created in several attempts
         raise report_unusable(path, str(error)) from error
     except apsw.NoMemError as error:
         raise MemoryError(str(error)) from error
@@ -139,7 +138,7 @@ def translate_errors(path: Path, damage: type[IndexCorrupt] = IndexCorrupt) -> I
 class Database:
     """One SQLite file: one writer at a time, and readers that never wait.
 
-    Where nothing can be written (a full disk, read-only storage) it is still read.
+    If it cannot be written (full disk, read-only storage), it is opened for reading.
     """
 
     def __init__(self, path: Path, form: Format, spare_pages: int = SPARE_PAGES) -> None:
@@ -151,7 +150,6 @@ class Database:
         self._pooling = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
-        self._traced = threading.local()
         self._writer: apsw.Connection | None = None
         self._frozen: Frozen | None = None
         self._open()
@@ -180,10 +178,6 @@ class Database:
             self._thaw()  # another process was able to write since
         with self._translating():
             connection = self._take_reader()
-            if (ran := getattr(self._traced, "list", None)) is not None:
-                connection.exec_trace = lambda _cursor, text, values: (
-                    ran.append((text, values or ())) or True
-                )
             try:
                 connection.execute("BEGIN")
                 try:
@@ -192,7 +186,6 @@ class Database:
                     if connection.in_transaction:  # it is not after an error of disk or memory
                         connection.execute("COMMIT")
             finally:
-                connection.exec_trace = None
                 self._give_back(connection)
 
     @contextlib.contextmanager
@@ -203,16 +196,6 @@ class Database:
             with _transact(writer):
                 yield writer
 
-    @contextlib.contextmanager
-    def tracing(self) -> Iterator[list[tuple[str, Sequence[Value]]]]:
-        """Collect the statements of this thread's reads, with their parameters."""
-        ran: list[tuple[str, Sequence[Value]]] = []
-        self._traced.list = ran
-        try:
-            yield ran
-        finally:
-            self._traced.list = None
-
     def shrink(self) -> None:
         """Return unused pages and the write-ahead log to the disk."""
         with self._writing, self._translating():
@@ -221,7 +204,7 @@ class Database:
             self._empty_log(writer)
 
     def _empty_log(self, writer: apsw.Connection) -> None:
-        # an active reader keeps its part of the log, until next time
+        # the part that a reader still uses stays until the next time
         writer.set_busy_timeout(0)
         try:
             with contextlib.suppress(apsw.BusyError):
@@ -230,7 +213,7 @@ class Database:
             writer.set_busy_timeout(_BUSY_MS)
 
     def rest(self) -> None:
-        """Close readers and empty caches, and the log too if the database is idle."""
+        """Close readers, empty caches, and truncate the log if the database is idle."""
         self._drop_idle()
         if not self._frozen and self._writer and self._writing.acquire(blocking=False):
             try:
@@ -251,8 +234,8 @@ class Database:
         return free > max(self._spare_pages, pages * _WASTED)
 
     def check(self) -> list[str]:
-        """Problems that SQLite itself finds."""
-        # a connection that has searched before may have cached segments that were merged since
+        """The problems that SQLite's own check finds."""
+        # on a new connection: others may have cached segments that were merged since
         try:
             with self._translating():
                 connection = self._connect(_READ_CACHE_KB)
@@ -286,7 +269,7 @@ class Database:
         return self._writer
 
     def _thaw(self) -> None:
-        """Open the file for writing if that is possible by now."""
+        """Reopen the file for writing if that is possible now."""
         with self._writing:
             if self._frozen and not self._closed:
                 self._open()
@@ -295,7 +278,7 @@ class Database:
         if self._frozen and not create:
             connection = connect_frozen(self.path, immutable=self._frozen.immutable)
         else:
-            # a reader must not create an empty database where one was deleted
+            # a reader must not recreate a deleted database
             flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
             connection = apsw.Connection(str(self.path), flags=flags)
         connection.set_busy_timeout(_BUSY_MS)
@@ -317,14 +300,14 @@ class Database:
         writer.execute("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 8388608")
         if self._read_version(writer) < self._form.version:
             with _transact(writer):
-                # another process may have done it while this one waited
+                # another process may have upgraded it in the meantime
                 for step in self._form.steps[self._read_version(writer) :]:
                     writer.execute(step) if isinstance(step, str) else step(writer)
                 writer.pragma("application_id", self._form.application_id)
                 writer.pragma("user_version", self._form.version)
 
     def _read_version(self, writer: apsw.Connection) -> int:
-        """The version of the format; raises if it is newer than ours, or not ours at all."""
+        """The version of the file. Raises if it is too new, or of another program."""
         application, version = (writer.pragma(n) for n in ("application_id", "user_version"))
         if application != self._form.application_id and (
             application or writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
@@ -375,6 +358,6 @@ def read_row(row: Sequence[Any]) -> list[Any]:
 
 
 def read_number(connection: apsw.Connection, query: str, values: Sequence[Value] = ()) -> int:
-    """The one number a query gives; 0 when it gives nothing."""
+    """The number that a query returns; 0 if it returns nothing."""
     row = connection.execute(query, values).fetchone()
     return int(row[0] or 0) if row else 0

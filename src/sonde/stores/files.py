@@ -18,7 +18,7 @@ from sonde.runtime.private import make_folder
 from sonde.runtime.system import try_lock
 from sonde.runtime.work import FULL, WriterLock, explain_os_error
 
-MAX_JSON_BYTES = 10 * 1024 * 1024  # larger JSON files are not loaded
+MAX_JSON_BYTES = 10 * 1024 * 1024  # larger JSON files are ignored
 _MEGABYTE = 1 << 20  # the unit of sizes in messages, and the least free space of a usable disk
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def translate_os_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors about `path` into ours."""
+    """Translate `OSError`s about `path` to `SondeError`s."""
     try:
         yield
     except OSError as error:
@@ -90,7 +90,7 @@ def make_scratch(parent: Path) -> Iterator[Path]:
 
 
 def clear_scratch(parent: Path) -> None:
-    """Remove the scratch folders whose process is gone, as far as this one may."""
+    """Remove the scratch folders of processes that are gone, where permitted."""
     with contextlib.suppress(OSError, SondeError), WriterLock(parent).held():
         for path in parent.glob("tmp*.lock"):
             with path.open("rb") as lock:
@@ -100,7 +100,7 @@ def clear_scratch(parent: Path) -> None:
 
 
 def refuse_newer(path: Path, found: int, known: int) -> None:
-    """Raise `IndexTooNew` when a file has a later format than this version knows."""
+    """Raise `IndexTooNew` if a file has a later format than this version reads."""
     if found > known:
         raise IndexTooNew(f"{path} has format {found}, this version of sonde reads up to {known}")
 
@@ -115,7 +115,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def replace_file(path: Path) -> Iterator[TextIO]:
-    """A text file to write, which takes the place of `path` once it is complete and on the disk."""
+    """Open a text file for writing that replaces `path` once it is complete and on the disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as file:
@@ -129,7 +129,7 @@ def replace_file(path: Path) -> Iterator[TextIO]:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    # the rename is durable only then, on systems that can open a folder
+    # makes the rename durable, on systems that can open a folder
     with contextlib.suppress(OSError):
         descriptor = os.open(path.parent, os.O_RDONLY)
         try:

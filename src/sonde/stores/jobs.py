@@ -14,8 +14,8 @@ from sonde.runtime.system import read_birth
 from sonde.stores.database import Database, Format, bind_row, bind_text, read_row
 
 _MAX_JOBS = 500  # records kept; running jobs are never dropped
-_SILENT_MS = 60_000  # without an update, where the system does not show whether a process lives
-_DEAD_MS = 24 * 3_600_000  # a running job this long without an update may be pruned
+_SILENT_MS = 60_000  # without an update, if the system cannot show whether the process is alive
+_DEAD_MS = 24 * 3_600_000  # without an update, after which a running job may be dropped
 
 _COLUMNS = tuple(each.name for each in fields(JobRecord))
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM jobs"  # noqa: S608 - our own names

@@ -1,4 +1,4 @@
-"""The RFC's JSON files of a project: metadata, fingerprints, pending, refused files, checks."""
+"""The JSON files of a project's index, as the RFC names them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ from sonde.errors import SondeError
 from sonde.policy.roots import detect_root
 from sonde.stores.files import read_json, refuse_newer, write_json
 from sonde.types import FileState, Findings, Kind, StoreCounts
+from sonde.values import to_snake
 
 VERSION = "1.0.0"  # what `metadata.json` gives as the version of the stored format
 _FINGERPRINTS: Mapping[Kind, str] = {"code": "fingerprints.json", "docs": "docs-fingerprints.json"}
 _CODE_COUNTS = ("totalFiles", "totalChunks", "storageSizeBytes")
 _DOCS_COUNTS = ("totalDocs", "totalDocChunks", "docsStorageSizeBytes")
+_TEXTS = ("projectPath", "createdAt", "store", "recipe")
+_TIMES = ("lastFullIndex", "lastIncrementalUpdate", "lastDocsIndex")
+_OTHERS = ("generation", "skippedExamples")
+"""Keys of `metadata.json` whose snake_case is a field of `Metadata`."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
 T = TypeVar("T")
@@ -31,7 +36,7 @@ _REPAIRED = ("changed", "missing", "gone", "broken", "strays", "vectors")
 
 
 def project_folder(home: Path, root: Path) -> Path:
-    """The folder of a project's index, named after its real path; an old short name is kept."""
+    """The folder of a project's index, named by a hash of its real path; old short names stay."""
     real = str(root.resolve()).encode("utf-8", "surrogateescape")
     digest = hashlib.sha256(real).hexdigest()
     folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
@@ -39,19 +44,19 @@ def project_folder(home: Path, root: Path) -> Path:
 
 
 def list_recorded(home: Path) -> Iterator[tuple[Path, Path]]:
-    """The folder of every index, and the root of its project as its record says."""
+    """The folder of every index, and the recorded root of its project."""
     for path in sorted((home / "indexes").glob("*/metadata.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             yield path.parent, Path((read_json(path) or {})["projectPath"])
 
 
 def has_index(home: Path, root: Path) -> bool:
-    """Whether an index of the project at this root was begun."""
+    """Whether the project at this root has an index, complete or not."""
     return (project_folder(home, root) / "metadata.json").exists()
 
 
 def find_config(home: Path, start: Path) -> Path | None:
-    """The config.json, which may not exist, of the project around a folder; None without one."""
+    """The path of `config.json` of the project around a folder; None outside of projects."""
     marked = None
     with contextlib.suppress(OSError, SondeError):
         marked = detect_root(start)
@@ -68,7 +73,7 @@ class Metadata:
     """The contents of `metadata.json`; times are ISO 8601 in UTC."""
 
     project_path: str
-    created_at: str
+    created_at: str = ""
     store: str = "sqlite"
     last_full_index: str | None = None
     last_incremental_update: str | None = None
@@ -97,7 +102,7 @@ class Metadata:
 
 
 def _drop_progress(value: Json) -> Json:
-    """Format 0 has fingerprints but none of our tables: the project must be indexed again."""
+    """Format 0 has fingerprints but no tables, so the project must be indexed again."""
     return {key: value[key] for key in ("projectPath", "createdAt") if key in value}
 
 
@@ -107,29 +112,19 @@ _STEPS: tuple[Callable[[Json], Json], ...] = (_drop_progress,)
 
 def save_metadata(folder: Path, metadata: Metadata) -> None:
     """Write `metadata.json`."""
+    known = {key: getattr(metadata, to_snake(key)) for key in (*_TEXTS, *_TIMES, *_OTHERS)}
+    counts = {
+        "stats": dict(zip(_CODE_COUNTS, astuple(metadata.code), strict=True)),
+        "docsStats": dict(zip(_DOCS_COUNTS, astuple(metadata.docs), strict=True)),
+    }
+    head = {"version": VERSION, "formatVersion": len(_STEPS)}
     write_json(
-        folder / "metadata.json",
-        {
-            "version": VERSION,
-            "projectPath": metadata.project_path,
-            "createdAt": metadata.created_at,
-            "lastFullIndex": metadata.last_full_index,
-            "lastIncrementalUpdate": metadata.last_incremental_update,
-            "stats": dict(zip(_CODE_COUNTS, astuple(metadata.code), strict=True)),
-            "docsStats": dict(zip(_DOCS_COUNTS, astuple(metadata.docs), strict=True)),
-            "lastDocsIndex": metadata.last_docs_index,
-            "formatVersion": len(_STEPS),
-            "generation": metadata.generation,
-            "store": metadata.store,
-            "recipe": metadata.recipe,
-            "skipped": dict(metadata.skipped),
-            "skippedExamples": list(metadata.skipped_examples),
-        },
+        folder / "metadata.json", head | known | {"skipped": dict(metadata.skipped)} | counts
     )
 
 
 _read_before: dict[Path, tuple[tuple[int, ...], Metadata]] = {}
-"""What `load_metadata` read last, and the stamp of that file: every search asks three times."""
+"""Cache of `load_metadata` by path, with the file's stamp: every search loads it three times."""
 
 
 def load_metadata(folder: Path) -> Metadata | None:
@@ -140,7 +135,7 @@ def load_metadata(folder: Path) -> Metadata | None:
     if stamp is None or known != stamp:
         _read_before.pop(path, None)
         metadata = _read_metadata(path)
-        if stamp and metadata:  # a failure may pass without a change of the file
+        if stamp and metadata:  # a failure may be temporary
             _read_before[path] = stamp, metadata
     return metadata
 
@@ -156,14 +151,9 @@ def _read_metadata(path: Path) -> Metadata | None:
     for step in _STEPS[found:]:
         value = step(value)
     skipped = _get(value, "skipped", dict)
+    texts = {to_snake(key): _get(value, key, str) for key in (*_TEXTS, *_TIMES)}
     metadata = Metadata(
-        project_path=_get(value, "projectPath", str),
-        created_at=_get(value, "createdAt", str),
-        store=_get(value, "store", str) or "sqlite",
-        recipe=_get(value, "recipe", str),
-        last_full_index=_get(value, "lastFullIndex", str) or None,
-        last_incremental_update=_get(value, "lastIncrementalUpdate", str) or None,
-        last_docs_index=_get(value, "lastDocsIndex", str) or None,
+        **{name: text for name, text in texts.items() if text},
         code=_counts(value, "stats", _CODE_COUNTS),
         docs=_counts(value, "docsStats", _DOCS_COUNTS),
         generation=_number(value, "generation"),
@@ -175,7 +165,7 @@ def _read_metadata(path: Path) -> Metadata | None:
         ),
     )
     if found < len(_STEPS):
-        # a home that cannot be written is upgraded again each time
+        # in a read-only home, the upgrade is repeated every time
         with contextlib.suppress(SondeError):
             save_metadata(path.parent, metadata)
     return metadata
@@ -188,7 +178,7 @@ def save_fingerprints(folder: Path, kind: Kind, files: Mapping[str, FileState]) 
 
 
 def load_fingerprints(folder: Path, kind: Kind) -> dict[str, str]:
-    """Path -> SHA-256; invalid entries are left out."""
+    """The valid hashes of indexed files, by path."""
     pairs = _load_object(folder / _FINGERPRINTS[kind]).items()
     return {path: h for path, h in pairs if path and isinstance(h, str) and _HASH.fullmatch(h)}
 
@@ -214,7 +204,7 @@ def load_heads(folder: Path) -> dict[str, str]:
 
 
 def load_leader(folder: Path) -> dict[str, object]:
-    """What the process that watches a project says of itself."""
+    """The state that the process watching a project has written."""
     found = read_json(folder / LEADER_FILE)
     return found if isinstance(found, dict) else {"watching": "starting"}
 
@@ -226,7 +216,7 @@ def save_refused(folder: Path, refused: Refusals) -> None:
 
 
 def load_refused(folder: Path) -> Refusals:
-    """The files that need not be read again while their stamps are the same."""
+    """Refused files by path, to be read again once their stamps change."""
     found: Refusals = {}
     for name, fact in _get(_load_versioned(folder / "refused-files.json"), "files", dict).items():
         match fact:
@@ -241,7 +231,7 @@ def stamp_refused(folder: Path) -> tuple[int, ...] | None:
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """What changes with a file; None if it cannot be seen."""
+    """Values that change with a file; None if it is missing."""
     try:
         facts = path.stat()
     except OSError:
@@ -250,7 +240,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def _load_object(path: Path) -> Json:
-    """The object in a JSON file; empty when there is none or it is torn."""
+    """The object in a JSON file; empty if the file is missing or torn."""
     value = read_json(path)
     return value if isinstance(value, dict) else {}
 
@@ -278,16 +268,16 @@ def _counts(value: Json, key: str, names: Sequence[str]) -> StoreCounts:
 
 
 def is_check_due(folder: Path, age: timedelta, *, thorough: bool = False) -> bool:
-    """Whether the last check, or the last `thorough` one, is that long ago."""
+    """Whether the last check, or the last `thorough` one, is at least this old."""
     stamp = _load_object(folder / _CHECKS_FILE).get("lastThorough" if thorough else "lastCheck")
     with contextlib.suppress(ValueError, TypeError):
-        # a clock that was set back makes it lie in the future
+        # in the future if the clock was set back
         return abs(datetime.now(UTC) - datetime.fromisoformat(str(stamp))) >= age
     return True
 
 
 def describe_checks(folder: Path) -> dict[str, object]:
-    """When the index was last checked, what was found then and in all; empty before that."""
+    """When the index was last checked, with findings of that check and of all; may be empty."""
     known = _load_object(folder / _CHECKS_FILE)
     kept = ("lastCheck", "lastThorough", "checks", "rebuilt", "repaired", "last")
     return {key: known[key] for key in kept if key in known}
@@ -315,5 +305,5 @@ def record_check(folder: Path, findings: Findings, *, rebuilt: bool = False) -> 
 
 
 def stamp_now() -> str:
-    """The time as records write it."""
+    """The current time in the form of the records."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

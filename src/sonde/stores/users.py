@@ -1,5 +1,7 @@
-"""Users of an installation: their access keys (as digests), what they were given and which
-repositories they see; and the signing key."""
+"""Users of an installation: access keys (as digests), grants, and rules for repositories.
+
+Also the key that signs cursors and confirmations.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +28,21 @@ from sonde.stores.files import read_json, refuse_newer, translate_os_errors, wri
 from sonde.types import LOCAL, Json
 
 Gift = Literal["fileRoots", "projects", "knowledge", "collections", "agentNotes"]
-"""What an operator gives: folders to index, scan and read, projects to search and read, and
-collections of knowledge to read, or to fill as well, each by the name of the user whose it is. Only
-`agentNotes` is the user's own word: whether agents may add notes."""
+"""What an operator grants: folders to index, scan and read, projects to search and read, and
+collections of knowledge to read or to add to as well, by the name of the user that owns them. Only
+`agentNotes` is the user's own choice: whether agents may add notes."""
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._+@-]{0,63}")
 EVERYONE = "all"
-"""In place of a user: whatever is given to it is given to every user."""
-_FORMAT = 4  # of the file of keys; since 2 it says what users were given, since 4 what they fill
+"""In place of a user: grants to it are grants to every user."""
+_FORMAT = 4  # of the file of keys; 2 added grants, 4 collections to add to
 _POLL_S = 0.02  # another process holds the lock for a few milliseconds
 log = logging.getLogger(__name__)
-_SIGNING_KEY_BYTES = 32  # as many as the digest of HMAC-SHA256
+_SIGNING_KEY_BYTES = 32  # the length of a digest of HMAC-SHA256
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a user; only its holder has the key itself."""
+    """A key of a user, stored as its digest."""
 
     id: str
     user: str
@@ -50,7 +52,7 @@ class Key:
 
 
 class Users:
-    """The keys in one file, which is read again whenever it changes."""
+    """Keys and grants in one file, which is read again when it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -64,7 +66,7 @@ class Users:
         return any(key.revoked_at is None for key in self.list_keys())
 
     def add_key(self, user: str) -> tuple[Key, str]:
-        """Create a key for a user. Returns it in plain text, this once."""
+        """Create a key for a user. Returns its record and the key, which is not stored."""
         _check_name(user)
         if user == EVERYONE:
             raise InvalidRequest(f"user {user!r}", user_message="'all' means every user.")
@@ -87,7 +89,9 @@ class Users:
             ended = [key for key in active if name in (key.id, key.user)]
             now = now_ms()
             if all(key.id != name for key in self._keys) and USER_NAME.fullmatch(name):
-                self._shut_out[name] = now  # ends tokens that others signed for this user, too
+                self._shut_out[name] = (
+                    now  # also revokes tokens that a provider signed for the user
+                )
             elif not ended:
                 raise InvalidRequest(
                     f"{name!r}",
@@ -99,7 +103,7 @@ class Users:
             return len(ended)
 
     def give(self, kind: Gift, user: str, what: Path | str) -> None:
-        """Give something to a user, or to `all`."""
+        """Grant something to a user, or to `all`."""
         _check_name(user)
         with self._locked():
             places = self._given.setdefault(kind, {}).setdefault(user, [])
@@ -108,7 +112,7 @@ class Users:
             self._save(self._keys)
 
     def withdraw(self, user: str, what: Path | str) -> int:
-        """Take something back. Returns in how many ways it was given."""
+        """Withdraw a grant of every kind. Returns how many there were."""
         with self._locked():
             holders = [given[user] for given in self._given.values() if user in given]
             ended = [places for places in holders if str(what) in places]
@@ -118,18 +122,18 @@ class Users:
             return len(ended)
 
     def list_given(self, kind: Gift, user: str) -> tuple[str, ...]:
-        """What was given to a user, by name or to all."""
+        """The grants of a kind to a user, by name or to all."""
         self._refresh()
         given = self._given.get(kind, {})
         return tuple(text for name in (user, EVERYONE) for text in given.get(name, ()))
 
     def list_all_given(self, kind: Gift) -> dict[str, tuple[str, ...]]:
-        """User -> what was given to it by name."""
+        """The grants of a kind by user."""
         self._refresh()
         return {user: tuple(each) for user, each in self._given.get(kind, {}).items()}
 
     def make_own_key(self, signing_key: bytes) -> str:
-        """The key of the installation itself, for its operator; another once `local` is revoked."""
+        """The operator's key, derived from the signing key; it changes when `local` is revoked."""
         self._refresh()
         purpose = f"own key\0{self._shut_out.get(LOCAL, 0)}"
         digest = hmac.digest(signing_key, purpose.encode(), "sha256")
@@ -142,7 +146,7 @@ class Users:
         return key.user if key and key.revoked_at is None else None
 
     def is_shut_out(self, user: str, issued_at: int) -> bool:
-        """Whether a token of this user, issued then (ms), was revoked since."""
+        """Whether a token of this user, issued at this time (ms), was revoked later."""
         self._refresh()
         ended = self._shut_out.get(user)
         return ended is not None and issued_at <= ended
@@ -177,7 +181,7 @@ class Users:
                 for rows in [known.get(kind, {}).items()]
             }
         except (AttributeError, TypeError, ValueError) as error:
-            # to go on without it would admit revoked users, and lose the file with the next key
+            # an empty list would admit revoked users, and replace the file with the next key
             raise StorageUnusable(
                 f"{self._path} is damaged",
                 user_message="The file with the keys of users cannot be read.",
@@ -205,7 +209,7 @@ def _check_name(user: str) -> None:
 
 
 def digest_token(token: str) -> str:
-    """The digest that is stored of a key."""
+    """The digest under which a key is stored."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -226,8 +230,8 @@ def load_signing_key(home: Path, link: Callable[[Path, Path], None] = os.link) -
             with os.fdopen(descriptor, "wb") as file:
                 file.write(fresh)
             with suppress(OSError):
-                link(temporary, path)  # of two processes that start together, one wins
-            # torn, when an empty key would let anyone sign; or no links here
+                link(temporary, path)  # of two processes that start together, one succeeds
+            # the file is torn, or the file system has no links
             if not _read_key(path):
                 temporary.replace(path)
         finally:
@@ -249,7 +253,7 @@ _Rules = Mapping[str, Mapping[str, list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """An OpenID Connect provider, and what its tokens say."""
+    """An OpenID Connect provider, and the claims of its tokens that are used."""
 
     issuer: str = ""
     client: str = ""
@@ -260,15 +264,17 @@ class ProviderSettings:
 
 
 class RepositoryAccess:
-    """The rules in one file (docs/operating.md), which is read again whenever it changes; without
-    one, nobody is let in but the operator."""
+    """Which users see which repositories, by the rules in one file (docs/operating.md).
+
+    The file is read again when it changes; without one, only the operator sees any.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._stamp: tuple[int, int] | None = None
         self._rules: _Rules = {}
         self.provider: ProviderSettings | None = None
-        """By which people sign in; read once."""
+        """For signing in; read once."""
         self._refresh()
 
     def allows(self, user: str, groups: Collection[str], repository: str) -> bool:
@@ -280,7 +286,7 @@ class RepositoryAccess:
         return any(fnmatchcase(repository.lower(), pattern.lower()) for pattern in patterns)
 
     def _refresh(self) -> None:
-        """Read the file if it changed; rules that cannot be read replace none."""
+        """Read the file if it changed; invalid rules do not replace the current ones."""
         if self._path is None:
             return
         try:

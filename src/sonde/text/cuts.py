@@ -1,7 +1,7 @@
 """Cutting text at paragraphs, sentences and words, never inside a visible character.
 
-The rules are those of Unicode (UAX 29), which `apsw` brings along. It is imported only for texts
-that need them: plain Latin text does not.
+The rules are those of Unicode (UAX 29) as `apsw` implements them. It is imported only for texts
+that need them; plain Latin text does not.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from __future__ import annotations
 import re
 
 _FIRST_MARK = "\u0300"
-"""Two characters below this one always stand apart, except a carriage return and its line feed."""
+"""Below this character, a cut between any two is allowed, except within CR LF."""
 _LOOKBACK = 256
-"""Characters to go back for the start of a cluster; longer clusters occur only in hostile text."""
+"""Characters searched backwards for the start of a cluster; longer ones are not real text."""
 
 
 def is_boundary(text: str, at: int) -> bool:
-    """Whether a cut before the character at this place leaves every visible character whole."""
+    """Whether a cut at this offset leaves all visible characters whole."""
     return floor_boundary(text, at) == at
 
 
 def floor_boundary(text: str, at: int) -> int:
-    """The nearest cut at or before this place."""
+    """The nearest cut at or before an offset."""
     return _find_cuts(text, at)[0]
 
 
 def ceil_boundary(text: str, at: int) -> int:
-    """The nearest cut at or after this place."""
+    """The nearest cut at or after an offset."""
     return _find_cuts(text, at)[1]
 
 
 def _find_cuts(text: str, at: int) -> tuple[int, int]:
-    """The nearest cuts at or before, and at or after, a place."""
+    """The nearest cuts at or before, and at or after, an offset."""
     at = min(max(at, 0), len(text))
     if _is_plain_cut(text, at):
         return at, at
@@ -46,7 +46,7 @@ def _find_cuts(text: str, at: int) -> tuple[int, int]:
 
 
 def _is_plain_cut(text: str, at: int) -> bool:
-    """Whether the characters on both sides show that a cut is right here."""
+    """Whether the characters on both sides allow a cut without further analysis."""
     if at <= 0 or at >= len(text):
         return True
     before, after = text[at - 1], text[at]

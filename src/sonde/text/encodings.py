@@ -1,8 +1,8 @@
-"""Detection of legacy encodings, by evidence in the bytes.
+"""Detection of legacy encodings.
 
-Japanese is known by its kana, Chinese by its most common characters (level 1 of GB 2312), Korean by
-its syllables, Russian by words of Cyrillic letters only; anything else is Western. UTF-16 without a
-byte order mark is known by Latin characters, and by having no controls.
+Japanese is recognised by kana, Chinese by common characters (level 1 of GB 2312), Korean by
+syllables, Russian by words of Cyrillic letters alone; anything else is Western. UTF-16 without a
+byte order mark is recognised by Latin characters and the absence of control characters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import codecs
 import re
 from contextlib import suppress
 
-_SAMPLE_BYTES = 1 << 16  # evidence beyond this changes nothing
+_SAMPLE_BYTES = 1 << 16  # enough for all tests
 _KANA = re.compile("[\u3041-\u30fe]")
 _HALF_KANA = re.compile("[\uff61-\uff9f]")
 _OTHER = re.compile(r"[^\x00-\x7f]")
@@ -19,18 +19,18 @@ _RUN = re.compile(rb"([A-Za-z]?)([\x80-\xff]+)([A-Za-z]?)")
 _CYRILLIC = bytes(range(0xC0, 0x100)) + bytes.fromhex("a8 aa af b2 b3 b8 ba bf")  # ё є ї і
 _LOWER_KOI = bytes(range(0xC0, 0xE0))  # where CP1251 has its capitals
 _HIGH = bytes(range(0x80, 0x100))
-_MIN_KANA = 0.15  # of Japanese at least so much is kana, of Chinese nothing
-_MIN_COMMON = 0.85  # level 1 holds over 99 % of written Chinese; names and marks are outside
-_MIN_LETTERS = 0.9  # of Russian, the rest is quotes and dashes
-_MIN_SYLLABLES = 10  # fewer pairs may lie in the range of Hangul by chance
+_MIN_KANA = 0.15  # share of kana in Japanese; Chinese has none
+_MIN_COMMON = 0.85  # level 1 has over 99 % of Chinese text, without names and punctuation
+_MIN_LETTERS = 0.9  # share of letters in Russian; the rest are quotes and dashes
+_MIN_SYLLABLES = 10  # fewer pairs may be in the range of Hangul by chance
 _DECLARED = re.compile(r"(\A\s*<\?xml[^>]*?)\s+encoding=[\"'][^\"'>]*[\"']")
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ue000-\uf8ff\ufdd0-\ufdef\ufff0-\uffff]")
-"""Controls, private characters, and what is no character."""
-_MAX_NO_TEXT = 500  # one character in so many may be damage
+"""Control characters, private use characters, and noncharacters."""
+_MAX_NO_TEXT = 500  # one such character in this many may be damage
 
 
 def guess_encoding(data: bytes) -> str:
-    """The encoding of a text that is neither UTF-8 nor marked: `cp1252` unless others are shown."""
+    """The encoding of text that is neither UTF-8 nor has a byte order mark; `cp1252` by default."""
     sample = data[:_SAMPLE_BYTES]
     high = len(sample) - len(sample.translate(None, _HIGH))
     for name in ("cp932", "euc_jp"):
@@ -55,22 +55,22 @@ def guess_encoding(data: bytes) -> str:
 
 
 def _decode(data: bytes, name: str) -> str:
-    """The text without a character that is cut off at its end; empty if the encoding is another."""
+    """Decode without a character that is cut off at the end; empty if the encoding is wrong."""
     with suppress(UnicodeDecodeError):
         return codecs.getincrementaldecoder(name)().decode(data)
     return ""
 
 
 def decode_legacy(data: bytes) -> str:
-    """Decode text that is not UTF-8; if no encoding fits, each byte is one character."""
+    """Decode text that is not UTF-8, as Latin-1 if no encoding fits."""
     return _decode(data, guess_encoding(data)) or data.decode("latin-1")
 
 
 def decode_utf16(data: bytes) -> str | None:
-    """Text in UTF-16, by its byte order mark or by evidence; None if it is something else.
+    """Decode UTF-16 with or without a byte order mark; None if it is something else.
 
-    Short texts are known if most of their characters are Latin. Longer ones need few of them, such
-    as spaces and digits: numbers, sound and pictures would hold characters that no text has.
+    In short texts, most characters must be Latin. Longer ones need few, such as spaces and digits:
+    binary data would contain characters that no text has.
     """
     if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and data[2:4] != b"\0\0":
         return _decode(data, "utf-16") or None
@@ -81,7 +81,7 @@ def decode_utf16(data: bytes) -> str | None:
 
 
 def to_utf8(data: bytes) -> bytes:
-    """A file in UTF-16 as one in UTF-8, so that all parsers know it; any other one as it is."""
+    """Convert UTF-16 to UTF-8, which all parsers read; other data are returned as they are."""
     text = decode_utf16(data)
     return data if text is None else _DECLARED.sub(r"\1", text, count=1).encode()
 

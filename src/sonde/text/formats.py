@@ -1,6 +1,6 @@
-"""Sizes, counts, durations and times as text, and times read from text.
+"""Formatting of sizes, counts, durations and times; parsing of times.
 
-Times are epoch milliseconds inside, ISO 8601 in answers, and many formats in input.
+Times are epoch milliseconds internally, ISO 8601 in answers, and in many formats in input.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class _Style(NamedTuple):
     units: tuple[str, ...]
     gap: str = " "
     whole_from: int = 100
-    """From here on, no decimal is written."""
+    """Values from here on are shown without a decimal."""
 
 
 _STYLES: dict[SizeStyle, _Style] = {
@@ -30,7 +30,7 @@ _STYLES: dict[SizeStyle, _Style] = {
 
 
 def format_bytes(size: float, style: SizeStyle = "words") -> str:
-    """A size in the largest unit that it fills: `512 bytes`, `3.4 MB`, `45MB`, `3.4 MiB`."""
+    """A size in the largest unit that it reaches: `512 bytes`, `3.4 MB`, `45MB`, `3.4 MiB`."""
     look = _STYLES[style]
     value, unit = float(size), look.units[0]
     for unit in look.units:
@@ -42,8 +42,10 @@ def format_bytes(size: float, style: SizeStyle = "words") -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """A number and what it counts: `1 file`, `2,000 files`, `3 matches`."""
-    noun, gap, rest = re.sub(r" (?=without|that|over)", "\0", noun, count=1).partition("\0")
+    """A number with its noun: `1 file`, `2,000 files`, `3 matches`."""
+    noun, gap, rest = re.sub(r" (?=without|over)", "\0", noun, count=1).partition("\0")
+    if number != 1 and noun.endswith("y") and noun[-2] not in "aeiou":
+        noun = f"{noun[:-1]}ie"
     ending = "es" if noun.endswith(("ch", "sh", "s", "x")) else "s"
     return f"{number:,} {noun}{'' if number == 1 else ending}{gap and ' '}{rest}"
 
@@ -53,13 +55,13 @@ _LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
 
 
 def format_heading(title: str) -> str:
-    """A heading as it reads: without pictures, the targets of links, and marks of code."""
+    """A heading without pictures, targets of links and marks of code."""
     text = _LINK.sub(r"\1", _PICTURE.sub("", title)).replace("`\\", "").replace("`", "")
     return " ".join(text.split())
 
 
 _DAY_MS = 86_400_000  # 24 hours
-_COMPACT = re.compile(r"\d{8}(T?\d{6})?Z?$")
+_COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(?:T?(\d\d)(\d\d)(\d\d)?)?Z?")
 
 
 def show_time(stamp: int | None) -> str | None:
@@ -75,7 +77,7 @@ def show_time(stamp: int | None) -> str | None:
 
 
 def read_time(value: object) -> int | None:
-    """Epoch milliseconds of seconds, milliseconds, dates and ISO 8601; None for anything else."""
+    """Epoch milliseconds from a number, a date or a text; None if it is not a time."""
     if isinstance(value, datetime):
         return _stamp(value)
     if isinstance(value, date):
@@ -85,20 +87,19 @@ def read_time(value: object) -> int | None:
     if isinstance(value, int | float):
         return _read_number(float(value))
     text = str(value).strip()
+    if found := _COMPACT.fullmatch(text):  # 14 digits as milliseconds would be in the year 2600
+        year, month, day, hour, minute, second = (int(part or 0) for part in found.groups())
+        with suppress(ValueError):
+            return _stamp(datetime(year, month, day, hour, minute, second, tzinfo=UTC))
     if re.fullmatch(r"-?\d{9,17}(\.\d+)?", text):
         return _read_number(float(text))
-    if _COMPACT.match(text):
-        digits = re.sub(r"\D", "", text)
-        text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}"
-        text += f"T{digits[8:10]}:{digits[10:12]}:{digits[12:14]}" if len(digits) > 8 else ""
-    try:
+    with suppress(ValueError):
         return _stamp(datetime.fromisoformat(text))
-    except ValueError:
-        return None
+    return None
 
 
 def read_mail_date(text: str) -> int | None:
-    """As `read_time`, of a date as mail has it, too."""
+    """As `read_time`, also for dates of mail headers."""
     from email.utils import parsedate_to_datetime
 
     with suppress(ValueError, TypeError, IndexError):
@@ -107,7 +108,7 @@ def read_mail_date(text: str) -> int | None:
 
 
 def read_day_end(value: str) -> int | None:
-    """As `read_time`, for the end of a range: a bare date means its last millisecond."""
+    """As `read_time`, for the end of a range: a bare date is its last millisecond."""
     stamp = read_time(value)
     bare = re.fullmatch(r"\d{4}-?\d{2}-?\d{2}", value.strip())
     return stamp + _DAY_MS - 1 if stamp is not None and bare else stamp
@@ -132,7 +133,7 @@ def _stamp(when: datetime) -> int | None:
 
 
 def format_seconds(seconds: float, *, minutes: bool = True) -> str:
-    """A duration: `0.4s`, `12s`, `3m05s`, `2h10m`; in seconds only without `minutes`."""
+    """A duration: `0.4s`, `12s`, `3m05s`, `2h10m`; in seconds alone without `minutes`."""
     if seconds < 9.95:
         return f"{seconds:.1f}s"
     whole = round(seconds)
@@ -143,12 +144,12 @@ def format_seconds(seconds: float, *, minutes: bool = True) -> str:
 
 
 _AGE_STEPS = ((60, "s"), (60, "min"), (24, "h"), (30, "d"), (12, "mo"))
-"""Each unit, and how many of it make one of the next."""
-_JUST_NOW_S = 10  # below, the exact number tells a reader nothing
+"""Units, and how many of each make one of the next."""
+_JUST_NOW_S = 10  # shorter times are `just now`
 
 
 def format_moment(text: str | None, now_s: float) -> str:
-    """A time in ISO 8601 as people say it: `2 minutes ago`, `in 3 hours`, `never`."""
+    """A time in ISO 8601 relative to now: `2 minutes ago`, `in 3 hours`, `never`."""
     stamp = read_time(text) if text else None
     if stamp is None:
         return text or "never"
@@ -167,11 +168,11 @@ def format_moment(text: str | None, now_s: float) -> str:
 _MOMENT_STEPS = (
     (60, "minute"), (60, "hour"), (24, "day"), (7, "week"), (52.18 / 12, "month"), (12, "year"),
 )  # fmt: skip
-"""How many of the unit before make this one."""
+"""Units, and how many of the previous one make each."""
 
 
 def format_age(seconds: float) -> str:
-    """How long ago something was, in its largest whole unit: `just now`, `5 min ago`."""
+    """An age in its largest unit: `just now`, `5 min ago`."""
     if seconds < _JUST_NOW_S:
         return "just now"
     for size, unit in _AGE_STEPS:

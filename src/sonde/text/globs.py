@@ -43,8 +43,8 @@ _POSIX: dict[str, tuple[tuple[int, int], ...]] = {
     "upper": ((65, 90),), "xdigit": ((48, 57), (65, 70), (97, 102)),
 }  # fmt: skip
 _SLASH = ord("/")
-# What Unicode says to show as nothing (Default_Ignorable_Code_Point), control characters, the marks
-# that change the direction of writing, and the blank pattern of Braille.
+# Invisible characters (Default_Ignorable_Code_Point), control characters, marks of writing
+# direction, and the blank Braille pattern.
 _INVISIBLE = re.compile(
     "[\x01-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
@@ -53,12 +53,12 @@ _INVISIBLE = re.compile(
 
 
 def compose(name: str) -> str:
-    """A name in its composed form (NFC), in which both spellings of an accent are one."""
+    """A name in composed form (NFC)."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def clean_path(text: str) -> str:
-    """The path as a reader sees it: NFC, without what is shown as nothing."""
+    """A path in NFC, without invisible characters."""
     if text.isascii() and text.isprintable():
         return text
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
@@ -83,7 +83,7 @@ class Glob:
     _exact: str
     _below: str
     _regex: Any
-    """None if the two above are enough."""
+    """None if the two above suffice."""
 
     def matches(self, path: str) -> bool:
         """Whether the pattern matches a project-relative path."""
@@ -108,19 +108,19 @@ def compile_glob(pattern: str, *, fold_case: bool = False) -> Glob:
 
 
 def match_any(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """A test whether any of these patterns matches a path; plain endings are compared fast."""
+    """A test whether any of the patterns matches a path, fast for plain endings."""
     endings = tuple(pattern[4:] for pattern in patterns if _ENDING.fullmatch(pattern))
     globs = [compile_glob(pattern) for pattern in patterns if not _ENDING.fullmatch(pattern)]
     return lambda path: path.endswith(endings) or any(glob.matches(path) for glob in globs)
 
 
 def translate_wildcards(pattern: str) -> str:
-    """The RE2 expression of one pattern without braces, as git's ignore files write them."""
+    """The RE2 expression of a pattern without braces, as in git's ignore files."""
     return _render_tokens(_read_tokens(pattern, braces=False, limit=_MAX_IGNORE_LENGTH))
 
 
 def compile_regex(regex: str, pattern: str, *, fold_case: bool = False) -> Any:
-    """Compile a translated expression on the linear-time engine."""
+    """Compile a translated expression with RE2."""
     import re2
 
     options = re2.Options()
@@ -224,7 +224,7 @@ def _render_class(spans: list[tuple[int, int]], *, negated: bool) -> str:
 
 
 def _expand_braces(pattern: str, tokens: list[_Token]) -> list[list[_Token]]:
-    """All alternatives; braces and commas without meaning become ordinary characters."""
+    """All alternatives; unpaired braces and commas become ordinary characters."""
     partner: dict[int, int] = {}
     commas: dict[int, list[int]] = {}
     waiting: list[int] = []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from sonde.text.words import find_words, split_identifier
+from sonde.text.words import find_words, fold_text, split_identifier
 
 TextSpan = tuple[int, int]
 """A range of characters, half-open."""
@@ -20,9 +19,9 @@ _GRAMMAR = frozenset(
     "a an and are as at be by can do does for from how i in into is it of on or that the this to "
     "was what when where which who why with".split()
 )
-"""Never highlighted. Shorter than the ranking's stop words: `get` and `use` are names in code."""
+"""Never highlighted. Fewer than the ranking's stop words: `get` and `use` are names in code."""
 _ENDING_CHARS = 3
-"""Words that differ by at most this many last letters count as one (`index`, `indexes`)."""
+"""Words match if they differ by at most this many final letters (`index`, `indexes`)."""
 _STEM_CHARS = 4  # shorter words must be equal: `to` is no form of `token`
 
 
@@ -31,7 +30,7 @@ def find_query_words(query: str) -> Finder:
     words = [word for word in find_words(query) if word.lower() not in _GRAMMAR]
     terms = {part for word in words for part in split_identifier(word) if len(part) > 1}
     foreign = [word for word in words if not word.isascii()]
-    terms.update(map(_fold, foreign))
+    terms.update(map(fold_text, foreign))
     literal = re.compile("|".join(map(re.escape, foreign)) or r"(?!)", re.IGNORECASE)
     stems: defaultdict[str, list[str]] = defaultdict(list)
     for term in terms:
@@ -51,7 +50,7 @@ def find_query_words(query: str) -> Finder:
             if word[0].isascii():
                 parts = _PART.finditer(text, word.start(), word.end())
                 spans += [part.span() for part in parts if resembles(part[0].lower())]
-            elif resembles(_fold(word[0])):
+            elif resembles(fold_text(word[0])):
                 spans.append(word.span())
             else:
                 spans += [m.span() for m in literal.finditer(text, word.start(), word.end())]
@@ -61,16 +60,11 @@ def find_query_words(query: str) -> Finder:
 
 
 def join_parts(text: str, spans: Sequence[TextSpan]) -> list[TextSpan]:
-    """The spans, with the parts of one identifier (`load_settings`) joined."""
+    """Join the spans of parts of one identifier (`load_settings`)."""
     joined: list[TextSpan] = []
     for start, end in spans:
         if joined and text[joined[-1][1] : start].strip("_") == "":
             start = joined.pop()[0]
         joined.append((start, end))
-    # a part of a name that is a word of grammar alone (`or` of `get_or_create`) says nothing
+    # drop function words within names (`or` of `get_or_create`)
     return [(start, end) for start, end in joined if text[start:end].lower() not in _GRAMMAR]
-
-
-def _fold(word: str) -> str:
-    plain = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(char for char in plain if not unicodedata.combining(char))

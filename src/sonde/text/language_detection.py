@@ -19,10 +19,10 @@ _SCRIPTS: Mapping[str, str] = {
     "THAI": "Thai",
     "DEVANAGARI": "Hindi",
 }
-"""First word of a character's Unicode name -> the language mostly written so; kana, which only
-Japanese has, before the characters it shares with Chinese."""
+"""First word of a character's Unicode name -> usual language of the script. Kana come before CJK,
+since Japanese has both."""
 OTHER_SCRIPTS = frozenset(_SCRIPTS.values())
-"""Languages that are not written in Latin letters."""
+"""Languages in other scripts than Latin."""
 _COMMON: Mapping[str, frozenset[str]] = {
     "English": frozenset(
         "the of and to in is that for it with as was on are by this be at from or an what how when "
@@ -41,11 +41,11 @@ _COMMON: Mapping[str, frozenset[str]] = {
         "quién qué mi mis nuestro nuestra se del al está son cuál su".split()
     ),
 }
-_FEWEST = 2  # common words of one language: a single `die` or `an` says nothing
+_FEWEST = 2  # common words of a language; a single `die` or `an` may be of another
 
 
 def guess_language(text: str) -> str:
-    """The language in English, such as `German`; empty where the text does not tell."""
+    """The English name of a text's language, such as `German`; empty if it is uncertain."""
     letters = [character for character in text if character.isalpha()]
     scripts = {unicodedata.name(each, "").partition(" ")[0].partition("-")[0] for each in letters}
     if letters and not all(each.isascii() for each in letters):

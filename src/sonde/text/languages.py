@@ -1,4 +1,4 @@
-"""Languages of files by their names: one table of name, kind (code, docs, data) and grammar."""
+"""Languages of files by file name: name, kind (code, docs, data) and grammar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LanguageKind = Literal["code", "docs", "data"]
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The language of a file; `grammar` names its parser, if there is one."""
+    """The language of a file; `grammar` is its tree-sitter parser, if there is one."""
 
     name: str
     kind: LanguageKind

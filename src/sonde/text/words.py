@@ -1,9 +1,9 @@
 """Words of a text and the terms under which an index finds them.
 
-A word is read in one of two ways. Code keeps identifiers whole and in parts; prose also stems
-English words and reads marks and symbols in place. Both fold accents and letter case, and cut
-scripts that are written without spaces into pairs of letters. The lexical index, the static model
-and the ranking share these definitions, so that what one finds the others can score.
+Code and prose are tokenized differently. Code keeps identifiers both whole and in parts; prose also
+stems English words, and treats marks and symbols as words. Both fold accents and case, and cut
+scripts without spaces into pairs of letters. The lexical index, the static model and the ranking
+share these definitions, so that each can score what the others find.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _REMEMBERED = 40
-"""In characters. Longer words are mostly data that occurs once, so caching them wastes memory."""
-_CACHED_WORDS = 50_000  # distinct words of a large project; a full cache is emptied
+"""Characters. Longer words are mostly data that occur once, and are not cached."""
+_CACHED_WORDS = 50_000  # distinct words of a large project; a full cache is cleared
 _LONGEST_TERM = 64
-"""In characters. Longer terms are cut: a hash or a key is still found by its beginning."""
+"""Characters. Longer terms are cut, so that hashes and keys are found by their beginnings."""
 
-# Marks that Python does not count as letters but that do not end a word: accents, vowel signs,
-# joiners.
+# Marks within words that `\w` does not match: accents, vowel signs, joiners.
 _MARKS = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0df3\u0e00-\u0e4e\u0e50-\u0eff"
@@ -32,7 +31,7 @@ _MARKS = (
 )
 _PROSE_SYMBOLS = "\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u2bff\U0001f000-\U0001faff"
 _VOICED = "\u3099\u309a"
-"""Japanese marks that make another letter, not an accented one."""
+"""Japanese marks that make another letter, unlike accents."""
 _INVISIBLE = "\u200c\u200d" + "".join(map(chr, range(0xFE00, 0xFE10)))
 """Joiners and variation selectors."""
 
@@ -48,11 +47,11 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]+"
 )
-"""A run of a script that is written without spaces between words."""
+"""A run of a script without spaces between words."""
 
 
 class WordCache(dict[str, T]):
-    """A way to read words, and a cache: word as written -> what it is read as."""
+    """A cache of a function of words."""
 
     def __init__(self, read: Callable[[str], T]) -> None:
         super().__init__()
@@ -70,14 +69,14 @@ class WordCache(dict[str, T]):
 _ASCII_PLAIN = {code: chr(code).lower() if chr(code).isalnum() else None for code in range(128)}
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
-_UNTELLING = frozenset(
+_GENERIC_WORDS = frozenset(
     "copy doc docs document draft file img new note notes page scan untitled".split()
 )
 
 
-def is_telling(name: str) -> bool:
-    """Whether a name says what its text is about; `note-012` and `Untitled 3` do not."""
-    return not _UNTELLING.issuperset(_LETTERS.findall(name.casefold()))
+def is_generic(name: str) -> bool:
+    """Whether a name does not say what its text is about (`note-012`, `Untitled 3`)."""
+    return _GENERIC_WORDS.issuperset(_LETTERS.findall(name.casefold()))
 
 
 def strip_punctuation(text: str) -> str:
@@ -106,7 +105,7 @@ def find_words(text: str) -> list[str]:
 
 
 def find_lines(text: str, pieces: Iterable[str]) -> set[int]:
-    """Which lines of a text hold one of these pieces, counted from 0."""
+    """The numbers of lines with one of these pieces, counted from 0."""
     found: set[int] = set()
     for piece in pieces:
         at, line, end = text.find(piece), 0, 0
@@ -143,7 +142,7 @@ def split_identifier(word: str) -> list[str]:
 
 
 def split_word(word: str) -> list[str]:
-    """The terms of one word of code: the whole, if it has several parts, then the parts."""
+    """The terms of a word of code: its parts, preceded by the whole if there are several."""
     parts = [part[:_LONGEST_TERM] for part in split_identifier(word)]
     return _add_whole("".join(parts) if word.isascii() else "", parts)
 
@@ -156,7 +155,7 @@ _CODE = WordCache(lambda word: tuple(split_word(word)))
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text: its place and its terms."""
+    """A word of a text: offsets and terms."""
 
     start: int
     end: int
@@ -164,7 +163,7 @@ class Word:
 
 
 def read_words(text: str) -> Iterator[Word]:
-    """The words of a prose text in order, with the terms that an index holds."""
+    """The words of a prose text in order, with their terms in an index."""
     for found in (_ASCII_WORD if text.isascii() else _PROSE_WORD).finditer(text):
         yield Word(found.start(), found.end(), _PROSE[found.group()])
 
@@ -176,17 +175,17 @@ def index_text(text: str) -> list[str]:
 
 
 def query_terms(word: str) -> list[str]:
-    """The terms that look up a word of a query; `x*` stands for every term that begins with x."""
+    """The terms of a word of a query; `x*` stands for every term with the prefix x."""
     return _split_prose(word, lambda run: _pair_letters(run) or [f"{run}*"])
 
 
 def fold_text(text: str) -> str:
-    """The text without accents, letter case and repeated spaces, to compare tags and names."""
+    """The text without accents, case and repeated spaces, for comparing tags and names."""
     return " ".join(_strip_marks(text).casefold().split())
 
 
 def _split_prose(word: str, split_run: Callable[[str], list[str]]) -> list[str]:
-    """The terms of one word of prose; `split_run` cuts what is written without spaces."""
+    """The terms of a word of prose; `split_run` splits runs of unspaced scripts."""
     terms: list[str] = []
     for part in _fold_parts(word):
         if _UNSPACED.match(part):
@@ -215,7 +214,7 @@ def _strip_marks(text: str) -> str:
     return _strip_accents(text, keep=_VOICED, drop=_INVISIBLE)
 
 
-# in an index, each letter of an unspaced run begins a term
+# in an index, every letter of an unspaced run starts a term
 _PROSE = WordCache(
     lambda word: tuple(_split_prose(word, lambda run: [*_pair_letters(run), run[-1]]))
 )
@@ -225,7 +224,7 @@ _PROSE = WordCache(
 
 
 def forget_words() -> None:
-    """Free the cached terms of words."""
+    """Clear the caches of words."""
     _CODE.clear()
     _PROSE.clear()
 
@@ -261,7 +260,7 @@ def _pair_letters(run: str) -> list[str]:
 
 
 def _add_whole(whole: str, parts: list[str]) -> list[str]:
-    """The parts of an identifier, preceded by the whole in one piece (`get_user` -> `getuser`)."""
+    """The parts of an identifier, preceded by the joined whole (`get_user` -> `getuser`)."""
     return [whole, *parts] if len(parts) > 1 and 0 < len(whole) <= _LONGEST_TERM else parts
 
 

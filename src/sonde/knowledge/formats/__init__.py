@@ -1,7 +1,7 @@
-"""Formats that knowledge is imported from, and what their parsers share.
+"""Import formats: what their parsers share.
 
 A parser turns the bytes of a file into entries. Parsers run in a limited child process
-(`knowledge.parsing`): they may be slow, greedy or crash.
+(`knowledge.parsing`), since they may be slow, use much memory, or crash.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from sonde.text.encodings import decode_utf16
 from sonde.text.formats import count_of, read_time
 from sonde.types import Json, Skipped
 
-MAX_MEMBERS = 20_000  # files of an archive; bounds the time that its parsers take
+MAX_MEMBERS = 20_000  # files of an archive; bounds the time to parse it
 MAX_UNPACKED_BYTES = 1 << 29  # a quarter of the memory that a parser may use
 MAX_RATIO = 200
-"""Of unpacked to packed bytes; text compresses to a tenth or so, a bomb to a thousandth."""
-MAX_URL_CHARS = 2_000  # the most that browsers and servers agree on
+"""Unpacked to packed bytes; text compresses to about a tenth, a bomb to a thousandth."""
+MAX_URL_CHARS = 2_000  # the length that browsers and servers agree on
 _CREATED = ("created", "date", "created_at", "creation_date", "date created", "created time",
             "published", "upload_date")  # fmt: skip
 _MODIFIED = ("updated", "modified", "last_modified", "updated_at", "date modified")
 _ADDRESSES = ("canonical", "url", "source", "source_url", "canonical_url", "link", "webpage_url")
 _SYMBOL = re.compile(r"(?m)^[ \t]*[\uf000-\uf0ff](?=\s)")
-"""A bullet in a font of symbols, at the start of a line."""
+"""A bullet of a symbol font, at the start of a line."""
 _KIND = re.compile(r"[\w .+/-]{1,40}")
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-MAX_FRONT_MATTER_CHARS = 1 << 16  # longer stays text: YAML is slow to parse
-MAX_NESTING = 200  # of YAML; the parser would run out of stack
+MAX_FRONT_MATTER_CHARS = 1 << 16  # longer front matter stays text: YAML is slow to parse
+MAX_NESTING = 200  # of YAML, whose parser would run out of stack
 Row = TypeVar("Row")
 _list_rest = attrgetter(*(each.name for each in fields(Piece)[2:]))
-"""What of a piece stands behind its text and place: `replace` takes ten times as long."""
+"""The fields of a piece after text and place; a copy by `replace` takes ten times as long."""
 _NESTING = re.compile(r"[\[\]{}]")
 _DASHES = re.compile(r"(?:[-?:][ \t]+){200}")
-SAMPLE_BYTES = 1 << 16  # of a file, to guess its encoding by
-_FEW_BYTES = 4  # fewer are damage or a sign, and no word in another script
+SAMPLE_BYTES = 1 << 16  # of a file, from which its encoding is guessed
+_FEW_BYTES = 4  # fewer are damage or a symbol, not a word in another script
 _ASCII = bytes(range(128))
-_LINE_ENDS = re.compile(rb"[\r\n<>]")  # and those of markup
+_LINE_ENDS = re.compile(rb"[\r\n<>]")  # of lines and of tags
 _WIDER = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
           "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "ks_c_5601-1987": "cp949",
           "euc-kr": "cp949", "iso-8859-9": "cp1254"}  # fmt: skip
-"""What programs write where they name the narrower encoding, as browsers read it."""
-_SEVEN_BIT = ("iso-2022", "hz", "utf-7")  # encodings whose bytes look like ASCII
+"""The encoding that programs use when they declare a narrower one, as browsers read it."""
+_SEVEN_BIT = ("iso-2022", "hz", "utf-7")  # encodings that look like ASCII
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
 
 class RefusedFormat(Exception):
-    """A file that is not imported: the name of the reason, and details for the user."""
+    """A file that cannot be imported: a reason of `importing.REASONS`, details for the user."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}")
@@ -67,11 +67,11 @@ class RefusedFormat(Exception):
 
 
 LEFT_OUT = "left_out"
-"""The fact that counts what of an entry could not be read, by kind."""
+"""The fact with the number of unreadable parts of an entry, by kind."""
 BY_TESSERACT = "read_by_tesseract"
-"""The fact that names what of an entry tesseract read."""
+"""The fact that names the parts of an entry read by tesseract."""
 UNREAD = ("scanned page", "unread picture")
-"""What tesseract reads once it is installed."""
+"""Kinds of parts that tesseract can read."""
 LOSSES: Mapping[str, str] = {
     "scanned page": "install tesseract with the language of the pages, then import again",
     "unread picture": "install tesseract, then import again: it reads text in pictures",
@@ -80,19 +80,19 @@ LOSSES: Mapping[str, str] = {
     "damaged part": "open the file in its own program, save it, and import it again",
     "encrypted part": "save it without a password or signature, and import it again",
     "picture": "text in pictures is not read; import the pictures themselves to have them read",
-    "stamp": "a picture without text on a page of a PDF; look at it there",
-    "drawing": "handwriting and drawings on a page of a PDF are not read; look at them there",
-    "recording": "sound and video are not heard; import a transcript",
+    "stamp": "stamps without text on a page of a PDF are not read; open the file to see them",
+    "drawing": "handwriting and drawings on a page of a PDF are not read; open it to see them",
+    "recording": "sound and video are not transcribed; import a transcript",
     "attached file": "save it and import it: its format is not read",
     "embedded object": "open it in its own program and save it as a file",
     "formula without a result": "open the workbook in a spreadsheet program and save it",
-    "tracked deletion": "text that somebody deleted and nobody accepted; accept or reject it",
-    "menu": "menus, banners and forms of a web page; nothing to do",
+    "tracked deletion": "accept or reject the change in its program to keep or drop the text",
+    "menu": "navigation, banners and forms around an article; there is nothing to do",
     "message without text": "the export names a sticker, call or file that it does not contain",
-    "note that is locked": "unlock it in its program and export it again",
+    "locked note": "unlock it in its program and export it again",
     "row over the limit": "split the table into smaller files",
 }
-"""What may be left out of an entry, and what to do about it."""
+"""Kinds of parts that may be missing from an entry, and advice for the user."""
 LOSS_OF = {"image": "picture", "audio": "recording", "video": "recording"}  # by media type
 
 
@@ -104,36 +104,36 @@ class File:
     data: bytes
     modified: int = 0
     beside: bytes = b""
-    """A file beside it that is needed to read it: the users of a Slack export."""
+    """Another file needed to parse this one: the list of users of an export of Slack."""
     is_named: bool = False
-    """Whether a person named this very file, and not a folder that it lies in."""
+    """Whether the user named this file itself, not a folder around it."""
     left_out: list[Skipped] = field(default_factory=list)
-    """Parts that a parser could not read, to be named in the report."""
+    """Unreadable parts, for the report."""
     nested: Callable[[File], Sequence[Entry]] | None = None
-    """Reads a file inside this one: an attachment. None inside of one."""
+    """Parses an attachment; None within an attachment."""
 
     @property
     def name(self) -> str:
-        """Without its folders."""
+        """The name without folders."""
         return self.path.rsplit("/", 1)[-1]
 
     @property
     def folder(self) -> str:
-        """The name of the folder or archive it lies in; empty at the top."""
+        """The name of its folder or archive; empty at the top."""
         return self.path.split("/")[-2].removesuffix(".zip") if "/" in self.path else ""
 
     @property
     def stem(self) -> str:
-        """Without its last ending."""
+        """The name without its last ending."""
         return self.name.rsplit(".", 1)[0] or self.name
 
     @property
     def suffix(self) -> str:
-        """Its ending in lower case, without the dot."""
+        """The ending in lower case, without the dot."""
         return self.name.rsplit(".", 1)[-1].lower() if "." in self.name else ""
 
     def text(self, declared: str = "") -> str:
-        """Its text, in the encoding that it declares if it names one. Raises `RefusedFormat`."""
+        """The text, in the declared or else a guessed encoding. Raises `RefusedFormat`."""
         text = decode_bytes(self.data, declared)
         if text is None and self.data.count(0) * 100 < len(self.data):  # damage, not a binary file
             text = decode_bytes(self.data.replace(b"\0", b" "), declared)
@@ -142,19 +142,19 @@ class File:
         return text.replace("\r\n", "\n").removeprefix("\ufeff")
 
     def read_nested(self, name: str, data: bytes) -> str:
-        """The text of a file inside this one. Raises `RefusedFormat`."""
+        """The text of an attachment. Raises `RefusedFormat`."""
         if self.nested is None:
             raise RefusedFormat("hostile", "files in files in files")
         entries = self.nested(File(name, data, self.modified))
         return "\n\n".join("".join(piece.text for piece in entry.pieces) for entry in entries)
 
     def skip_part(self, name: str, detail: str) -> None:
-        """Name a part that is damaged; the rest is imported."""
+        """Report a damaged part; the rest of the file is imported."""
         self.left_out.append(Skipped(f"{self.path}/{name}", "damaged", detail))
 
 
 def decode_bytes(data: bytes, declared: str = "") -> str | None:
-    """Text in the declared encoding if it is in it, else in a guessed one; None if it is binary."""
+    """Decode text as declared, or else by a guess; None if it is binary."""
     if b"\x1b$" in data or declared.lower().startswith(_SEVEN_BIT):
         with contextlib.suppress(LookupError, UnicodeDecodeError):
             return data.decode(declared or "iso2022_jp_2")
@@ -171,7 +171,7 @@ def decode_bytes(data: bytes, declared: str = "") -> str | None:
 
 
 def _guess_encoding(data: bytes) -> str | None:
-    """Text in a legacy encoding of another script; None if most of its letters are Latin."""
+    """Decode text of a non-Latin script; None if most letters are Latin."""
     lines = _LINE_ENDS.split(data[:SAMPLE_BYTES])
     found = b"\n".join(line for line in lines if not line.isascii())
     high = len(found.translate(None, _ASCII))
@@ -182,7 +182,7 @@ def _guess_encoding(data: bytes) -> str | None:
     except ImportError:
         return None
     best = from_bytes(found, cp_exclusion=["utf_16", "utf_32", "utf_7"]).best()
-    # one that spells ASCII otherwise, as EBCDIC does, is no guess for our formats
+    # every format here has ASCII in it, so EBCDIC is a wrong guess
     fits = best and b'aZ{"<'.decode(best.encoding, "replace") == 'aZ{"<'
     return data.decode(best.encoding, "replace") if best and fits else None
 
@@ -190,7 +190,7 @@ def _guess_encoding(data: bytes) -> str | None:
 def make_each(
     file: File, kind: str, rows: Iterable[Row], make: Callable[[Row], Iterable[Entry]]
 ) -> Iterator[Entry]:
-    """The entries of a container's rows. One that cannot be read is left out and named."""
+    """The entries made of the rows of a file; skips and reports rows that cannot be read."""
     is_any = False
     for number, row in enumerate(rows, 1):
         made: list[Entry] = []
@@ -201,7 +201,7 @@ def make_each(
                 file.skip_part(f"{kind} {number}", error.detail or error.reason)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - of this row, not of the others
+        except Exception as error:  # noqa: BLE001 - a damaged row does not affect the others
             file.skip_part(f"{kind} {number}", f"{type(error).__name__}: {error}")
         is_any = is_any or bool(made)
         yield from made
@@ -210,7 +210,7 @@ def make_each(
 
 
 def split_front(text: str) -> tuple[dict[str, Any], str]:
-    """Front matter and the rest; front matter that is no mapping stays in the text."""
+    """Split off front matter; it stays in the text unless it is a mapping."""
     found = _FRONT.match(text)
     if not found or len(found[0]) > MAX_FRONT_MATTER_CHARS:
         return {}, text
@@ -228,14 +228,14 @@ def split_front(text: str) -> tuple[dict[str, Any], str]:
 
 
 def read_times(said: Mapping[str, Any], file: File) -> dict[str, int]:
-    """When an entry was made and changed: as it says, else as its file does."""
+    """Times of creation and change from front matter, or else those of the file."""
     created = next((read_time(str(said[key])) for key in _CREATED if said.get(key)), None)
     modified = next((read_time(str(said[key])) for key in _MODIFIED if said.get(key)), None)
     return {"created_at": created or file.modified, "last_modified": modified or file.modified}
 
 
 def list_said_tags(said: Mapping[str, Any]) -> list[str]:
-    """The tags that front matter names, as a list or with commas."""
+    """The tags in front matter, a list or a text with commas or spaces."""
     tags: list[str] = []
     for key in ("tags", "tag", "keywords"):
         given = said.get(key) or []
@@ -247,7 +247,7 @@ def list_said_tags(said: Mapping[str, Any]) -> list[str]:
 
 
 def read_media_facts(said: Mapping[str, Any], file: File, kind: str) -> Json:
-    """What a document says of itself: its address, kind, tags and times."""
+    """URL, media type, tags and times from a document's metadata."""
     addresses = (str(said.get(key) or "").strip() for key in _ADDRESSES)
     urls = (text for text in addresses if text.lower().startswith(("https://", "http://")))
     given, named = (str(said.get(key) or "").strip().lower() for key in ("media_type", "type"))
@@ -258,7 +258,7 @@ def read_media_facts(said: Mapping[str, Any], file: File, kind: str) -> Json:
 
 
 def load_yaml(text: str) -> Any:
-    """YAML as plain values, by libyaml where it is installed: ten times as fast."""
+    """Parse YAML to plain values, by libyaml if it is installed: ten times as fast."""
     import yaml
 
     depth = deepest = 0
@@ -272,7 +272,7 @@ def load_yaml(text: str) -> Any:
 
 
 def _read_plain(text: str) -> dict[str, str | list[str]]:
-    """Front matter of plain `key: value` lines, where YAML is not installed."""
+    """Parse plain `key: value` lines, for installations without YAML."""
     front: dict[str, str | list[str]] = {}
     key = ""
     for line in text.splitlines():
@@ -286,7 +286,7 @@ def _read_plain(text: str) -> dict[str, str | list[str]]:
 
 
 def front_matter_to_json(value: Any) -> Any:
-    """A YAML value as JSON can hold it."""
+    """A YAML value with types that JSON has."""
     if isinstance(value, Mapping):
         return {str(key): front_matter_to_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set):
@@ -297,18 +297,18 @@ def front_matter_to_json(value: Any) -> Any:
 
 
 def list_dicts(value: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list in JSON; none if it is no list."""
+    """The objects in a JSON list; empty for any other value."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def write_link(shown: str, target: str) -> str:
-    """A link as in Markdown, unless it shows its address."""
+    """A Markdown link, or just its text if that shows the address."""
     is_link = target.startswith(("http", "mailto:")) and shown.strip() not in target
     return f"[{shown}]({target})" if is_link and shown.strip() else shown
 
 
 def open_archive(data: bytes, most: int = MAX_UNPACKED_BYTES) -> zipfile.ZipFile:
-    """A ZIP whose contents are bounded; `RefusedFormat` for bombs, passwords and broken ones."""
+    """Open a ZIP. Raises `RefusedFormat` for bombs, encrypted and broken ones."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         members = archive.infolist()
@@ -326,7 +326,7 @@ def open_archive(data: bytes, most: int = MAX_UNPACKED_BYTES) -> zipfile.ZipFile
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """One file of an archive, never more than its directory says."""
+    """Read a file of an archive, at most as much as the directory announces."""
     try:
         with archive.open(name) as member:
             size = archive.getinfo(name).file_size
@@ -340,7 +340,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def parse_xml(data: bytes) -> Any:
-    """The root of an XML document; entities and external parts are refused."""
+    """Parse XML; refuses entities and external parts."""
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, fromstring
 
@@ -352,16 +352,11 @@ def parse_xml(data: bytes) -> Any:
         raise RefusedFormat("broken", str(error)) from error
 
 
-def make_entry(source: Source, title: str, text: str, file: File, **facts: Any) -> Entry:
-    """An entry of one text."""
-    return make_fields(source, title, {"": text}, file, **facts)
-
-
 def make_document(
     file: File, kind: str, title: str, text: str, *, author: str = "", keywords: str = "",
     lost: Counter[str] | None = None, **known: Any,
 ) -> Entry:  # fmt: skip
-    """A media entry; `lost` counts what was left out of it. `RefusedFormat` if it has no text."""
+    """A media entry; `lost` counts its unreadable parts. Raises `RefusedFormat` without text."""
     lost = +(lost or Counter())
     facts = {"author": author, LEFT_OUT: dict(lost), **known.pop("facts", {})}
     if keywords:
@@ -376,13 +371,14 @@ def make_document(
                       **{"media_type": kind} | known)  # fmt: skip
 
 
-def make_fields(
-    source: Source, title: str, fields: Mapping[str, str], file: File, **facts: Any
+def make_entry(
+    source: Source, title: str, text: str | Mapping[str, str], file: File, **facts: Any
 ) -> Entry:
-    """An entry of several fields. Facts without a value are left out.
+    """An entry of a text, or of several by field. Facts without a value are left out.
 
-    Times are those of the file where nothing better is known.
+    Times are those of the file unless `facts` has others.
     """
+    fields = {"": text} if isinstance(text, str) else text
     known = {name: fact for name, fact in facts.pop("facts", {}).items() if fact}
     times = {"created_at": file.modified, "last_modified": file.modified}
     title = " ".join(title.split())
@@ -390,7 +386,7 @@ def make_fields(
 
 
 def make_chat(title: str, messages: Sequence[Piece], file: File, **facts: Any) -> Entry:
-    """A conversation of messages in order. Facts without a value are left out."""
+    """A conversation; facts without a value are left out."""
     facts["facts"] = {name: fact for name, fact in facts.get("facts", {}).items() if fact}
     placed = tuple(Piece(message.text, at, *_list_rest(message))
                    for at, message in enumerate(messages))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Saved web pages: the article, not the menus around it, with its address, author and date."""
+"""Saved web pages: the article without menus, its address, author and date."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MENU_NAME = re.compile(
 
 
 def read_page(text: str, url: str = "") -> tuple[str, str, Mapping[str, str], Counter[str]]:
-    """Title, the article and what the head says of a web page; and the menus left out of it."""
+    """Title, article and metadata of a web page, and the number of menus left out."""
     root = build_tree(text)
     said = read_head(root)
     if saved := _SAVED_FROM.search(text[:SAMPLE_BYTES]):  # as browsers and SingleFile write it
@@ -50,7 +50,7 @@ def read_page(text: str, url: str = "") -> tuple[str, str, Mapping[str, str], Co
     whole = len(root.text())
     lost["menu"] += _drop(root, _looks_like_menu)
     article = _find_article(root)
-    if whole > 4 * len(article.text()):  # what looked like menus is the page
+    if whole > 4 * len(article.text()):  # most of the page looked like menus: keep it
         root = article = build_tree(text)
         lost = Counter({"menu": _drop(root, _is_marked_menu)})
     writer = TextWriter(base if base.startswith("http") else "")
@@ -60,7 +60,7 @@ def read_page(text: str, url: str = "") -> tuple[str, str, Mapping[str, str], Co
 
 
 def _is_marked_menu(node: Element) -> bool:
-    """Whether the page itself says that an element is no part of the article."""
+    """Whether the page marks an element as navigation or hidden."""
     role = node.given.get("role", "")
     if node.tag == "html" or role.startswith("doc-"):  # of notes and other parts of a book
         return False
@@ -77,7 +77,7 @@ def _looks_like_menu(node: Element) -> bool:
 
 
 def _is_link_list(node: Element) -> bool:
-    """Whether a block is only short links, as menus are."""
+    """Whether a block consists of short links, as menus do."""
     if node.tag not in ("ul", "div"):
         return False
     links = [each for each in node.walk() if each.tag == "a"]
@@ -88,7 +88,7 @@ def _is_link_list(node: Element) -> bool:
 
 
 def _drop(root: Element, is_menu: Callable[[Element], bool]) -> int:
-    """Remove the menus of a page. Returns how many there were."""
+    """Remove the menus of a page. Returns their number."""
     count = 0
     waiting = [root]
     while waiting:
@@ -102,7 +102,7 @@ def _drop(root: Element, is_menu: Callable[[Element], bool]) -> int:
 
 
 def _find_article(root: Element) -> Element:
-    """The element that holds the article; the whole page if none holds most of its text."""
+    """The element of the article; the whole page if no element has most of its text."""
     total = len(root.text())
     best, most = root, 0.6 * total  # the rest is then headers and links to other articles
     for node in root.walk():
@@ -120,12 +120,12 @@ def parse_html(file: File) -> list[Entry]:
 
 
 def is_mhtml(data: bytes) -> bool:
-    """Whether a message is a page that a browser saved."""
+    """Whether a message is a page saved by a browser."""
     return b"snapshot-content-location" in data[:4096].lower()
 
 
 def parse_mhtml(file: File) -> list[Entry]:
-    """A page that a browser saved as MHTML."""
+    """A page saved by a browser as MHTML."""
     message = email.message_from_bytes(file.data)
     url = str(message["snapshot-content-location"] or "")
     for part in message.walk():
@@ -138,7 +138,7 @@ def parse_mhtml(file: File) -> list[Entry]:
 
 
 def make_page(file: File, text: str, url: str = "") -> Entry:
-    """A page of HTML as an entry."""
+    """The entry of a web page."""
     title, body, said, lost = read_page(text, url)
     known = read_media_facts(said, file, "html")
     author = said.get("author", "")

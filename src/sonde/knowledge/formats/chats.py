@@ -1,4 +1,4 @@
-"""Conversations with assistants as people export them: ChatGPT, Claude, Gemini."""
+"""Exports of assistants: ChatGPT, Claude, Gemini."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.formats import read_time
 
 _SAID = ("title", "url", "text", "result", "user_profile", "user_instructions")
-"""Where a message of ChatGPT has text: quotes of pages, output of tools, custom instructions."""
+"""Fields with text in a message of ChatGPT: quotes, output of tools, custom instructions."""
 _MADE = ("title", "description", "path", "content", "file_text", "new_str", "query", "code")
-"""Where a call of a tool by Claude has text."""
+"""Fields with text in a tool call of Claude."""
 
 
 class MessageNode(NamedTuple):
-    """A message, or an empty node, and the one before it."""
+    """A node of a conversation: its parent, and its message if it has one."""
 
     parent: str
     said: tuple[Piece, ...]
@@ -30,7 +30,7 @@ class MessageNode(NamedTuple):
 def make_branches(
     title: str, nodes: Mapping[str, MessageNode], shown: str, file: File, **facts: Any
 ) -> Iterator[Entry]:
-    """The branch that ends in the leaf `shown`, then each other one from its fork on."""
+    """The branch that ends in the leaf `shown`, then the other branches from their forks on."""
     parents = {node.parent for node in nodes.values()}
     leaves = [key for key in nodes if key not in parents]
     taken: set[str] = set()
@@ -50,7 +50,7 @@ def make_branches(
 
 
 def _climb(nodes: Mapping[str, MessageNode], leaf: str, taken: set[str]) -> tuple[list[Piece], str]:
-    """The messages on the way to a leaf, and the one that they branch off from."""
+    """The messages up to a leaf that are not taken, and the node that they branch off from."""
     said: list[Piece] = []
     while leaf in nodes and leaf not in taken:
         taken.add(leaf)
@@ -60,12 +60,12 @@ def _climb(nodes: Mapping[str, MessageNode], leaf: str, taken: set[str]) -> tupl
 
 
 def is_gemini(row: Any) -> bool:
-    """Whether a record of an activity log is Gemini's; other products write to it too."""
+    """Whether a record of Google's activity log is of Gemini."""
     return isinstance(row, dict) and str(row.get("header", "")) in ("Gemini Apps", "Bard")
 
 
 def make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """The branch shown last, from its leaf up to the root, then every other branch."""
+    """A conversation with ChatGPT: the branch shown last, then the others."""
     nodes: dict[str, MessageNode] = {}
     lost: Counter[str] = Counter()
     for key, node in (row.get("mapping") or {}).items():
@@ -100,7 +100,7 @@ def _read_chatgpt(key: str, message: Any, lost: Counter[str]) -> Iterator[Piece]
 
 
 def _read_chatgpt_part(part: Any, lost: Counter[str]) -> str:
-    """A part of a message: text, or what was said or shown."""
+    """The text of a part of a message; counts pictures and recordings."""
     if isinstance(part, str):
         return part
     kind = str(part.get("content_type") or "") if isinstance(part, dict) else ""
@@ -124,7 +124,7 @@ def make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
         key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")
         said = (Piece(text, uuid=key, sender=sender, created_at=when),) if text.strip() else ()
         lost["message without text"] += not said
-        # older exports do not say what a message answers: the one before it
+        # in older exports, a message answers the one before it
         parent = str(message.get("parent_message_uuid") or last)
         last = key or f"message {at}"
         nodes[last] = MessageNode(parent, said)
@@ -136,7 +136,7 @@ def make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _read_claude(message: Mapping[str, Any], lost: Counter[str]) -> str:
-    """What a message says: its text, artifacts, the text of its attachments, files by name."""
+    """The text of a message, its artifacts and attachments, and the names of its files."""
     texts: list[str] = []
     for part in list_dicts(message.get("content")):
         if part.get("type") in ("text", "thinking"):
@@ -162,7 +162,7 @@ def _read_claude(message: Mapping[str, Any], lost: Counter[str]) -> str:
 
 
 def make_claude_project(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """A project of Claude: its instructions, and each of its documents, as notes."""
+    """A project of Claude as notes: its instructions, and each document."""
     name, key = str(row.get("name") or "Claude"), str(row.get("uuid") or "")
     times = {"created_at": read_time(row.get("created_at")) or file.modified,
              "last_modified": read_time(row.get("updated_at")) or file.modified}  # fmt: skip
@@ -178,7 +178,7 @@ def make_claude_project(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def make_claude_memory(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """What Claude remembers of a person, and of each project."""
+    """The memories of Claude as notes, of the user and of each project."""
     own = str(row.get("account_uuid") or "")
     rows = {"": row.get("conversations_memory"), **(row.get("project_memories") or {})}
     for key, text in rows.items():
@@ -188,7 +188,7 @@ def make_claude_memory(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """A conversation of AI Studio."""
+    """A conversation in AI Studio."""
     messages = [
         Piece(str(chunk["text"]), sender=str(chunk.get("role") or ""))
         for chunk in list_dicts(row["chunkedPrompt"].get("chunks"))
@@ -198,7 +198,7 @@ def make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def make_messages(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """A conversation as programs send it to a model: messages with a role and content."""
+    """A conversation in the format of model APIs: messages with role and content."""
     messages = [
         Piece(text, sender=str(each["role"]), created_at=read_time(each.get("created_at")))
         for each in list_dicts(row.get("messages"))
@@ -211,7 +211,7 @@ def make_messages(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """One record of the activity log: a prompt and its answers."""
+    """A record of the activity log: a prompt and its answers."""
     if not is_gemini(row):
         return
     when = read_time(row.get("time"))

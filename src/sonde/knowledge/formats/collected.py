@@ -1,6 +1,6 @@
-"""Collections with one entry for each item: bookmarks, highlights, references, events, contacts.
+"""Collections with an entry per item: bookmarks, posts, highlights, references.
 
-Tables that are none of these come in whole.
+Any other table becomes one entry.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sonde.knowledge.identity import DERIVED
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
-_NETSCAPE = b"netscape-bookmark-file"  # begins the bookmarks that browsers export
-MAX_TITLE_CHARS = 200  # of an item without a name
-MAX_ROWS = 1_000_000  # of a table: what a parser's memory holds as text
+_NETSCAPE = b"netscape-bookmark-file"  # at the beginning of exported bookmarks
+MAX_TITLE_CHARS = 200  # of an item titled by its text
+MAX_ROWS = 1_000_000  # of a table: as many as fit in a parser's memory as text
 _BOOKMARK = re.compile(r"(?is)<(dt|/dl|dl|dd|h3|a)\b([^>]*)>([^<]*)")
 _ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*"([^"]*)\"""")
 
@@ -37,12 +37,12 @@ def _digest(*parts: str) -> str:
 
 
 def is_bookmarks(data: bytes) -> bool:
-    """Whether a page is the bookmarks of a browser."""
+    """Whether a page is an export of bookmarks."""
     return _NETSCAPE in data[:200].lower()
 
 
 def parse_bookmarks(file: File) -> Iterable[Entry]:
-    """Bookmarks as browsers and services export them: one entry each, in their folders."""
+    """Bookmarks as browsers and services export them, with their folders."""
     rows: list[tuple[Mapping[str, str], list[str], str]] = []
     folders: list[str] = []
     named = ""
@@ -80,12 +80,12 @@ _POSTS = re.compile(rb"\s*window\.YTD\.tweets?\.part\d+\s*=\s*")
 
 
 def is_posts(data: bytes) -> bool:
-    """Whether a script holds the posts of an archive of X."""
+    """Whether a script has the posts of an archive of X."""
     return _POSTS.match(data) is not None
 
 
 def parse_posts(file: File) -> Iterable[Entry]:
-    """Posts of an archive of X: one entry each, with whole addresses."""
+    """Posts of an archive of X, with short addresses expanded."""
     value = load_json(replace(file, data=_POSTS.sub(b"", file.data, count=1)))
     return make_each(file, "post", list_dicts(value), partial(_make_post, file))
 
@@ -110,12 +110,12 @@ _LOCATION = re.compile(r"(?i)(?:location|loc\.|position|posición|emplacement) (
 
 
 def is_clippings(text: str) -> bool:
-    """Whether a text is the file of highlights of a Kindle."""
+    """Whether a text is a Kindle's `My Clippings.txt`."""
     return text.count("\n==========") > 0 and re.search(r"(?m)^- .*\|", text[:4_000]) is not None
 
 
 def parse_clippings(file: File) -> Iterable[Entry]:
-    """Highlights and notes of a Kindle: one entry each, with book, author and place."""
+    """Highlights and notes of a Kindle, with book, author and place."""
     blocks = re.split(r"(?m)^={8,}\s*$", file.text())
     return make_each(file, "highlight", blocks, partial(_make_clipping, file))
 
@@ -138,7 +138,7 @@ def _make_highlight(
     said = ", ".join(f"{name} {value}" for name, value in place.items() if value)
     source = ", ".join(filter(None, [book, author, said]))
     whole = "\n\n".join(filter(None, [text, f"Note: {note}" if note else "", f"From {source}"]))
-    # a highlight may be drawn longer, and its text be mended: the place is what stays
+    # by its place: the text of a highlight may be extended or corrected later
     where = place.get("location", "") or place.get("page", "") or text[:60]
     key = known.pop("key", "") or _digest(book, where)
     title = " ".join(f"{book}: {text}".split())[:MAX_TITLE_CHARS]
@@ -152,7 +152,7 @@ _ENGLISH = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 
 
 def _read_long_date(text: str) -> int | None:
-    """A date such as `Added on Sunday, 3 March 2024 10:15:02 PM`, in English or in numbers."""
+    """Parse a date such as `Added on Sunday, 3 March 2024 10:15:02 PM`, in English or numeric."""
     numbers = re.findall(r"\d+", text)
     forms = (rf"(?i)\b{name}[a-z]*\b" for name in _ENGLISH)
     month = next((at for at, form in enumerate(forms, 1) if re.search(form, text)), None)
@@ -169,7 +169,7 @@ def _read_long_date(text: str) -> int | None:
 
 
 def parse_table(file: File) -> Iterable[Entry]:
-    """A table: highlights of Readwise, references of Zotero, or the table as it is."""
+    """A table: highlights of Readwise, references of Zotero, or any other as one entry."""
     head = {name.strip().lower() for name in next(read_table(file), [])}
     for wanted, make in _TABLES.items():
         if set(wanted) <= head:
@@ -204,11 +204,11 @@ _TABLES: Mapping[tuple[str, ...], Callable[[File, Mapping[str, str]], Iterator[E
     ("highlight", "book title"): _make_readwise,
     ("key", "item type", "publication year", "author"): _make_zotero,
 }
-"""What makes entries of the rows of a table with these columns."""
+"""Parsers of rows, by the columns of the table."""
 
 
 def _make_reference(file: File, key: str, fields: Mapping[str, str], added: str = "") -> Entry:
-    """A work that is cited: what it is, by whom, where; its abstract and notes."""
+    """A reference: title, author, publication, abstract and notes."""
     shown = {name: value.strip() for name, value in fields.items() if value and value.strip()}
     title = shown.get("title", "") or key
     text = "\n".join(f"{name}: {value}" for name, value in shown.items() if name != "key")
@@ -223,25 +223,24 @@ def _make_reference(file: File, key: str, fields: Mapping[str, str], added: str 
     )  # fmt: skip
 
 
-_BIB_ENTRY = re.compile(r"(?m)^[ \t]*@(\w+)\s*[{(]\s*([^,\s{}]*)\s*,")
+_BIB_START = re.compile(r"(?m)^[ \t]*@(?=\w+\s*[{(])")
+_BIB_ENTRY = re.compile(r"(\w+)\s*[{(]\s*([^,\s{}]*)\s*,")
 _BIB_FIELD = re.compile(r"(?<![\w-])(\w[\w-]{0,60}+)\s*=\s*")
 _BIB_SKIPPED = ("comment", "string", "preamble")
 
 
 def parse_bibtex(file: File) -> Iterable[Entry]:
-    """References in BibTeX: one entry each, known by its citation key."""
+    """References in BibTeX, identified by their citation keys."""
     text = file.text()
-    starts = list(_BIB_ENTRY.finditer(text))
-    ends = [found.start() for found in starts[1:]] + [len(text)]
     strings = dict(re.findall(r"(?i)@string\s*[{(]\s*(\w+)\s*=\s*[\"{]([^\"{}]*)[\"}]", text))
 
-    def make(row: tuple[re.Match[str], int]) -> Iterator[Entry]:
-        found, end = row
-        if found[1].lower() not in _BIB_SKIPPED:
-            fields = {"type": found[1].lower(), **dict(_read_bib(text[found.end() : end], strings))}
+    def make(part: str) -> Iterator[Entry]:
+        found = _BIB_ENTRY.match(part)
+        if found and found[1].lower() not in _BIB_SKIPPED:
+            fields = {"type": found[1].lower(), **dict(_read_bib(part[found.end() :], strings))}
             yield _make_reference(file, found[2], fields)
 
-    return make_each(file, "reference", zip(starts, ends, strict=True), make)
+    return make_each(file, "reference", _BIB_START.split(text)[1:], make)
 
 
 def _read_bib(body: str, strings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -275,7 +274,7 @@ _RIS = {
 
 
 def parse_ris(file: File) -> Iterable[Entry]:
-    """References in RIS: one entry each."""
+    """References in RIS."""
     *parts, _ = re.split(r"(?m)^ER  -.*$", file.text())
     return make_each(file, "reference", parts, lambda part: [_make_ris(file, part)])
 
@@ -289,14 +288,14 @@ def _make_ris(file: File, part: str) -> Entry:
 
 
 def is_csl(value: Any) -> bool:
-    """Whether JSON is a list of references as Zotero and pandoc write it."""
+    """Whether JSON is a list of references in CSL-JSON, as Zotero and pandoc write it."""
     first = value[0] if isinstance(value, list) and value else None
     said = {"issued", "author", "container-title"}
     return isinstance(first, dict) and {"type", "id"} <= set(first) and bool(said & set(first))
 
 
 def parse_csl(file: File, value: Any) -> Iterable[Entry]:
-    """References in CSL-JSON: one entry each."""
+    """References in CSL-JSON."""
     return make_each(file, "reference", list_dicts(value), lambda row: [_make_csl(file, row)])
 
 

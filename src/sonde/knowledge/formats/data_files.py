@@ -1,4 +1,4 @@
-"""Files of data: tables, and JSON, of which damaged parts are left out and named."""
+"""Tables and JSON, with recovery of damaged JSON."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from sonde.knowledge.formats import File, RefusedFormat
 
-MAX_DEPTH = 16  # of containers that are entered to get around damage; no export is deeper
-SAMPLE_ROWS = 20  # to learn what the rows of a list or table are
+MAX_DEPTH = 16  # of containers entered during recovery; no export is deeper
+SAMPLE_ROWS = 20  # from which the keys of the rows are learned
 _DECODER = json.JSONDecoder()
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _GAP = re.compile(r"[\s,]*")
@@ -24,7 +24,7 @@ _FIRST_ROW = re.compile(r'\[\s*\{\s*"([^"\\]{1,40})"\s*:')
 
 
 def load_json(file: File) -> Any:
-    """The file as JSON; of a damaged one, what can be read. Raises `RefusedFormat`."""
+    """Parse JSON, recovering what is readable of a damaged file. Raises `RefusedFormat`."""
     text = file.text()
     try:
         return json.loads(text)
@@ -37,7 +37,7 @@ def load_json(file: File) -> Any:
 
 
 def read_table(file: File) -> Iterator[list[str]]:
-    """The rows of a table with commas, semicolons or tabs. Raises `RefusedFormat`."""
+    """The rows of a table separated by commas, semicolons, tabs or bars. Raises `RefusedFormat`."""
     text = file.text()
     csv.field_size_limit(1 << 24)
     head = text[:16_384].partition("\n")[0]  # the first row names the columns
@@ -49,7 +49,7 @@ def read_table(file: File) -> Iterator[list[str]]:
 
 
 def read_named_rows(file: File) -> Iterator[Mapping[str, str]]:
-    """The rows of a table by the names in its first one, in lower case."""
+    """The rows of a table as mappings from the lower-case names of its columns."""
     rows = read_table(file)
     names = [name.strip().lower() for name in next(rows, [])]
     return (dict(zip(names, row, strict=False)) for row in rows if row)
@@ -57,7 +57,7 @@ def read_named_rows(file: File) -> Iterator[Mapping[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A list of objects, the last of the containers that it lies in."""
+    """How to recognise the next row of a list, which is the last of the `containers`."""
 
     containers: tuple[Any, ...]
     start: re.Pattern[str]
@@ -65,10 +65,10 @@ class _Rows:
 
 
 class _Salvage:
-    """Reads damaged JSON. Reading goes on at the next row that begins like one of a known list.
+    """Reads damaged JSON: after damage, reading resumes at the next row of a known list.
 
-    Lists of objects are entered where they are damaged, and so are the objects around them.
-    Other values are read whole or not at all: half a row is worth nothing.
+    Damaged lists of objects, and the objects around them, are entered. Any other damaged value is
+    dropped, since a part of a row is of no use.
     """
 
     def __init__(self, file: File, text: str) -> None:
@@ -81,7 +81,7 @@ class _Salvage:
         self._last: list[Any] = [self.root]
 
     def read(self) -> None:
-        """Read everything that can be read into `root`."""
+        """Read all that is readable into `root`."""
         while (found := _GAP.match(self._text, self._at)) and found.end() < len(self._text):
             self._at = found.end()
             try:
@@ -90,7 +90,7 @@ class _Salvage:
                 self._recover(error)
 
     def _read_next(self) -> None:
-        """Read what is next in the innermost container."""
+        """Read the next value of the innermost container."""
         inner, key = self._inside[-1], ""
         if isinstance(inner, dict):
             if self._text[self._at] == "}":
@@ -104,7 +104,7 @@ class _Salvage:
         elif self._text[self._at] == "]":
             self._leave()
             return
-        else:  # lists in the row before this one are done
+        else:  # lists within the previous row are complete
             self.lists = [e for e in self.lists if len(e.containers) <= len(self._inside)]
         try:
             value, self._at = _DECODER.raw_decode(self._text, self._at)
@@ -112,7 +112,7 @@ class _Salvage:
         except (ValueError, RecursionError):
             value = self._enter()
         if isinstance(inner, dict):
-            inner.setdefault(key, value)  # behind damage, names may be those of a row
+            inner.setdefault(key, value)  # after damage, keys may be those of a row
         else:
             inner.append(value)
 
@@ -121,7 +121,7 @@ class _Salvage:
         self._at += 1
 
     def _enter(self) -> list[Any] | dict[str, Any]:
-        """An empty container for the damaged value that is next. Raises if it is not entered."""
+        """Enter the damaged container that comes next. Raises if it may not be entered."""
         in_row = any(isinstance(each, list) for each in self._inside[1:])
         is_row = isinstance(self._inside[-1], list)
         made: list[Any] | dict[str, Any]
@@ -138,15 +138,15 @@ class _Salvage:
         return made
 
     def _know(self, containers: Sequence[Any], name: str) -> None:
-        """Learn what the rows of a list look like, whose first name is given."""
-        # after a colon it is the value of a name, and no row
+        """Learn the keys of the rows of a list from those that begin with the key `name`."""
+        # an object after a colon is a value, not a row
         start = re.compile(rf'(?<![:\s])\s*\{{\s*"{re.escape(name)}"\s*:')
         _, keys = max(islice(self._decode_rows(start), SAMPLE_ROWS), default=(0, []))
-        # the longest is none of the parts of a row
+        # the longest is a whole row, not an object within one
         self.lists.append(_Rows(tuple(containers), start, frozenset(keys)))
 
     def _know_inner(self, containers: Sequence[Any]) -> None:
-        """Learn the lists in a value that was read whole: damage may have ended them too early."""
+        """Learn the rows of lists in a complete value: damage may have closed them too early."""
         value = containers[-1]
         if isinstance(value, dict):
             for each in value.values():
@@ -162,7 +162,7 @@ class _Salvage:
                 yield end - found.start(), sorted(row)
 
     def _recover(self, error: Exception) -> None:
-        """Leave out what is damaged, and go to where reading can go on."""
+        """Report damage, and move to the place where reading can resume."""
         depth = max(n for n, each in enumerate(self._inside) if isinstance(each, list))
         rows = self._inside[depth]
         self._know_inner(self._last)
@@ -183,7 +183,7 @@ class _Salvage:
         self._at = key.start() if key else len(self._text)
 
     def _find_row(self, rows: _Rows) -> int | None:
-        """Where the next row of a list begins."""
+        """The offset of the next row of a list."""
         for found in rows.start.finditer(self._text, self._at):
             begin = self._text.index("{", found.start())
             try:

@@ -1,4 +1,4 @@
-"""Documents that are text or packed text: EPUB, Markdown, notebooks, LaTeX, outlines, pictures."""
+"""EPUB, Markdown, plain text, notebooks, LaTeX, outlines and pictures."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _HEADS: Mapping[str, tuple[str, ...]] = {
              r"(?m)^:(author|date|revdate): +(.+)$"),
     "rst": (r"(?m)\A()(?:[=*#~-]{3,}\n)?(\S.*)\n[=*#~-]{3,}$", r"(?im)^:(author|date): +(.+)$"),
 }  # fmt: skip
-"""How text formats write their title, author and date, behind a name or another mark."""
+"""Patterns for title, author and date in text formats: a name or mark, and the value."""
 
 
 def parse_epub(file: File) -> list[Entry]:
-    """An EPUB's chapters in reading order. A damaged chapter is left out and named."""
+    """The chapters of an EPUB in reading order; skips and reports damaged ones."""
     archive = open_archive(file.data)
     container = parse_xml(read_member(archive, "META-INF/container.xml"))
     rootfile = container.find(f".//{_EPUB}rootfile")
@@ -85,7 +85,7 @@ def parse_markdown(file: File) -> list[Entry]:
 
 
 def parse_plain_text(file: File) -> list[Entry]:
-    """Plain text as it is; Org, AsciiDoc and reStructuredText say their title and author."""
+    """Plain text, with title and author of Org, AsciiDoc and reStructuredText."""
     text = file.text()
     heads = _HEADS.get(file.suffix.replace("asciidoc", "adoc"), ())
     said = {name.lower(): value.strip() for pattern in heads
@@ -97,7 +97,7 @@ def parse_plain_text(file: File) -> list[Entry]:
 
 
 def parse_image(file: File) -> list[Entry]:
-    """A picture's metadata; and its text, where tesseract is installed."""
+    """The metadata of a picture, and its text if tesseract is installed."""
     from PIL import ExifTags, Image
 
     taken = None
@@ -121,12 +121,12 @@ def parse_image(file: File) -> list[Entry]:
 
 
 def is_notebook(value: Any) -> bool:
-    """Whether JSON is a notebook of Jupyter."""
+    """Whether JSON is a Jupyter notebook."""
     return isinstance(value, dict) and isinstance(value.get("cells"), list) and "nbformat" in value
 
 
 def parse_notebook(file: File, value: Any = None) -> list[Entry]:
-    """A notebook: its text, its code, and what the code printed."""
+    """A notebook: text, code and outputs."""
     value = value or load_json(file)
     if not is_notebook(value):
         raise RefusedFormat("broken", "not a notebook")
@@ -168,6 +168,7 @@ _COMMENT = re.compile(r"(?m)(?<!\\)%.*$\n?")
 _LATEX_HEADING = re.compile(
     r"\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\s*(?:\[[^\]]*\])?\s*\{"
 )
+_TITLE = re.compile(r"(?m)^(#+ )\{((?:[^{}]|\{[^{}]*\})*)\}[ \t]*\n?")
 _LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4,
            "paragraph": 5}  # fmt: skip
 _DROPPED = re.compile(
@@ -189,7 +190,7 @@ _LETTERS = {
 
 
 def parse_latex(file: File) -> list[Entry]:
-    """The text of a LaTeX document without its commands; headings, links and formulas stay."""
+    """The text of a LaTeX document; of the commands, headings, links and formulas stay."""
     text = file.text()
     names = ("title", "author", "date")
     said = {name: _plain_latex(_argument(text, f"\\{name}")) for name in names}
@@ -224,7 +225,7 @@ def _plain_latex(text: str) -> str:
     text = _DROPPED.sub("", _COMMENT.sub("", text))
     text = re.sub(r"\\hypertarget\s*\{[^{}]*\}", "", text)
     text = _LATEX_HEADING.sub(lambda found: f"\n\n{'#' * _LEVELS[found[1]]} {{", text)
-    text = re.sub(r"(?m)^#+ \{[^{}]*", lambda found: " ".join(found[0].split()), text)
+    text = _TITLE.sub(lambda found: f"{found[1]}{' '.join(found[2].split())}\n", text)
     text = _HREF.sub(lambda found: f"[{found[2]}]({found[1]})", text)
     text = compose_accents(text)
     text = re.sub(r"\\item\s*\[([^\]]*)\]", r"\n- \1 ", text)
@@ -243,7 +244,7 @@ def _plain_latex(text: str) -> str:
 
 
 def parse_opml(file: File) -> list[Entry]:
-    """An outline: its items indented below each other, feeds with their addresses."""
+    """An outline as nested bullets; feeds with their addresses."""
     root = parse_xml(file.data)
     if root.tag != "opml":
         raise RefusedFormat("unknown", "not an outline")
@@ -277,5 +278,5 @@ _ACCENT = re.compile(r"""\\(?:(["'`^~=.])\s*|([crvuH])(?=\{|\s))\s*\{?\\?([A-Za-
 
 
 def compose_accents(text: str) -> str:
-    """LaTeX with its accents as letters."""
+    """LaTeX with accent commands replaced by accented letters."""
     return _ACCENT.sub(lambda f: unicodedata.normalize("NFC", f[3] + _ACCENTS[f[1] or f[2]]), text)

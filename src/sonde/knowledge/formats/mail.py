@@ -1,4 +1,4 @@
-"""Mail: messages, mailboxes of any size; and calendars and address books."""
+"""Mail messages and mailboxes; calendars and address books."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _NAMES = re.compile(
 _SEPARATOR = re.compile(rb"(?m)^From [^\n]*\n")
 _DATED = re.compile(rb"\d{1,2}:\d{2}(?::\d{2})?\b.*\b(?:19|20)\d\d\b|\b(?:19|20)\d\d\b.*\d:\d{2}")
 _QUOTED = re.compile(rb"(?m)^>(>*From )")
-_NEEDLESS = re.compile(r'"([\w ]+)"(?= <)')  # quotes around a name that needs none
-_HEAD_BYTES = 16_384  # of a message, to see whether it is one
+_NEEDLESS = re.compile(r'"([\w ]+)"(?= <)')  # redundant quotes around a name
+_HEAD_BYTES = 16_384  # of a file, searched for the headers of a message
 _ENCRYPTED = tuple(
     f"application/{kind}" for kind in ("pkcs7-mime", "x-pkcs7-mime", "pgp-encrypted")
 )
-MAX_NESTED_MAILS = 5  # forwarded in forwarded ones
-MAX_ATTACHMENT_BYTES = 32 << 20  # larger ones are only named
+MAX_NESTED_MAILS = 5  # messages forwarded within each other
+MAX_ATTACHMENT_BYTES = 32 << 20  # of larger attachments, only the name is kept
 _WORD = re.compile(r"\w+")
 
 
 class _Written(Compat32):
-    """Headers as they are written: the default policy parses each, at ten times the price."""
+    """Returns raw headers: the default policy parses each, which takes ten times as long."""
 
     def header_fetch_parse(self, name: str, value: str) -> str:  # noqa: ARG002
         return value
@@ -59,22 +59,22 @@ WRITTEN = _Written()
 
 
 def is_mail(data: bytes) -> bool:
-    """Whether a file begins like a message, whatever its name, as in a Maildir."""
+    """Whether a file begins with the headers of a message, as those of a Maildir do."""
     head = _HEAD.match(data[:_HEAD_BYTES])
     return head is not None and len(set(_NAMES.findall(head[0].lower()))) >= 3
 
 
 def is_mailbox(path: str, start: bytes) -> bool:
-    """Whether a file is a mailbox, by its name or its first bytes."""
+    """Whether a file is a mailbox, by its name and first bytes."""
     name = path.rsplit("/", 1)[-1].lower()
     return start.startswith(b"From ") and (name.endswith((".mbox", ".mbx")) or "." not in name)
 
 
 def _list_starts(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where messages begin: their separating line, and what is behind it.
+    """Offsets of the messages: of their separating line, and of the headers after it.
 
-    A line of a body may begin with `From `, too. A separating line has a time, or an empty line
-    before it; and headers of mail follow.
+    Lines of a body may begin with `From ` as well. A separating line contains a time or follows an
+    empty line, and headers come after it.
     """
     for found in _SEPARATOR.finditer(data):
         begin, end = found.span()
@@ -91,13 +91,13 @@ def _list_starts(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def split_mailbox(parts: Iterable[bytes], most: int) -> Iterator[bytes]:
-    """A mailbox in pieces of whole messages, each about as large as `most` bytes."""
+    """Split a mailbox into parts of whole messages, of about `most` bytes each."""
     left = b""
     for part in parts:
         left += part
         if len(left) < most:
             continue
-        # headers behind the last separating lines may be cut
+        # the headers of the last message may be cut
         starts = [begin for begin, end in _list_starts(left) if end + _HEAD_BYTES < len(left)]
         if starts and starts[-1] > 0:
             yield left[: starts[-1]]
@@ -107,7 +107,7 @@ def split_mailbox(parts: Iterable[bytes], most: int) -> Iterator[bytes]:
 
 
 def parse_mbox(file: File) -> Iterable[Entry]:
-    """A mailbox: one entry per message. One that cannot be read is left out and named."""
+    """One entry per message of a mailbox; skips and reports unreadable ones."""
     starts = list(_list_starts(file.data))
     if not starts or starts[0][0] != 0:
         raise RefusedFormat("unknown", "not a mailbox")
@@ -131,7 +131,7 @@ def _make_mails(file: File, data: bytes) -> Iterator[Entry]:
 
 
 def make_mail(file: File, message: Message, data: bytes) -> Entry:
-    """The entry of a message; `data` is what it was read from."""
+    """The entry of a message that was parsed from `data`."""
     lost: Counter[str] = Counter()
     attached: list[str] = []
     text = "\n\n".join(filter(None, _write_mail(file, message, lost, attached, 0)))
@@ -150,7 +150,7 @@ def make_mail(file: File, message: Message, data: bytes) -> Entry:
 
 
 def _find_key(message: Message, data: bytes) -> str:
-    """The message's id; without one, a digest of what no mail program changes."""
+    """The Message-ID, or else a digest of headers that no mail program changes."""
     if known := _header(message, "message-id"):
         return known
     said = "\0".join(_header(message, name) for name in ("date", "from", "to", "subject"))
@@ -163,7 +163,7 @@ def _header(message: Message, name: str) -> str:
 
 
 def _decode_words(value: str) -> str:
-    """A header's text: encoded words decoded, bytes without an encoding in a guessed one."""
+    """Decode a header: encoded words, and raw bytes in a guessed encoding."""
     value = " ".join(value.split())
     if "=?" in value:
         with contextlib.suppress(MessageError, ValueError):
@@ -185,7 +185,7 @@ def _decode_part(data: bytes, charset: str) -> str:
 def _write_mail(
     file: File, message: Message, lost: Counter[str], attached: list[str], depth: int
 ) -> Iterator[str]:
-    """Head, body and the texts of attachments and forwarded messages."""
+    """Headers, body, and the texts of attachments and forwarded messages."""
     shown = {"From": "from", "To": "to", "Cc": "cc"}
     if depth:
         shown |= {"Subject": "subject", "Date": "date"}
@@ -210,7 +210,7 @@ def _write_mail(
 
 
 def _sort_parts(message: Message) -> tuple[list[Message], list[Message]]:
-    """The parts that a mail program shows as the body, and those it shows as attachments."""
+    """The parts of the body, and the attachments."""
     if message.is_multipart() and message.get_content_type() != "message/rfc822":
         inside = [part for part in message.get_payload() if isinstance(part, Message)]
         pairs = [_sort_parts(part) for part in inside]
@@ -227,7 +227,7 @@ def _sort_parts(message: Message) -> tuple[list[Message], list[Message]]:
 
 
 def _choose_body(bodies: list[Message]) -> list[Message]:
-    """Of a text as plain text and as a page: the page if most of its words are only there."""
+    """Choose between plain text and HTML: HTML if most of its words are missing in the text."""
     plain = [part for part in bodies if part.get_content_type() == "text/plain"]
     pages = [part for part in bodies if part.get_content_type() == "text/html"]
     said, shown = (
@@ -259,7 +259,7 @@ def _read_body(part: Message) -> str:
 
 
 def _read_attachment(file: File, part: Message, name: str, lost: Counter[str]) -> str:
-    """The text of an attached file; a kind of loss where it has none that is read."""
+    """The text of an attachment; an unreadable one is counted in `lost`."""
     raw = part.get_payload(decode=True)
     data = raw if isinstance(raw, bytes) else b""
     kind = part.get_content_maintype()
@@ -295,6 +295,10 @@ _CARD = {
 }  # fmt: skip
 
 
+_DATES = ("DTSTART", "DTEND", "DUE", "BDAY", "X-ANNIVERSARY")
+_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d)?(Z?)")
+
+
 class _Field(NamedTuple):
     name: str
     given: str
@@ -302,13 +306,13 @@ class _Field(NamedTuple):
 
 
 def parse_records(file: File) -> Iterable[Entry]:
-    """The events, tasks and journals of a calendar, or the cards of an address book."""
+    """The events, tasks and journals of a calendar, or the contacts of an address book."""
     blocks = _list_blocks(file.text())
     return make_each(file, "record", blocks, lambda row: [_make_record(file, *row)])
 
 
 def _list_blocks(text: str) -> Iterator[tuple[str, list[_Field]]]:
-    """The lines of each event or card; alarms and time zones inside are left out."""
+    """The lines of each event or contact, without those of nested alarms."""
     text = re.sub(r"\r?\n[ \t]", "", text)  # long lines are folded
     text = re.sub(r"=\r?\n(?=[^\n]*=[0-9A-F]{2})", "", text)
     kind, lines, inside = "", list[_Field](), 0
@@ -337,8 +341,7 @@ def _read_value(given: str, value: str) -> str:
         charset = re.search(r"(?i)charset=([\w-]+)", given)
         raw = quopri.decodestring(value.encode())
         value = decode_bytes(raw, charset[1] if charset else "") or value
-    value = re.sub(r"\\[nN]", "\n", value)
-    return re.sub(r"\\(.)", r"\1", value).strip()
+    return re.sub(r"\\(.)", lambda f: "\n" if f[1] in "nN" else f[1], value).strip()
 
 
 def _make_record(file: File, kind: str, lines: list[_Field]) -> Entry:
@@ -352,6 +355,10 @@ def _make_record(file: File, kind: str, lines: list[_Field]) -> Entry:
         for line in lines:
             if line.name == name and line.value.strip(";"):
                 value = line.value.removeprefix("mailto:").removeprefix("MAILTO:")
+                if name in _DATES and (found := _DATE.fullmatch(value)):
+                    year, month, day, hour, minute, zone = found.groups()
+                    clock = f" {hour}:{minute}{zone and ' UTC'}" if hour else ""
+                    value = f"{year}-{month}-{day}{clock}"
                 if name in ("ADR", "ORG"):
                     value = " ".join(filter(None, value.split(";")))
                 named = re.search(r'CN="?([^";:]+)', line.given)

@@ -1,4 +1,4 @@
-"""Conversations between people, as messengers export them.
+"""Exports of messengers.
 
 Slack, Telegram (JSON and HTML), Signal, Discord, Messenger, Instagram and WhatsApp.
 """
@@ -34,12 +34,12 @@ _MARK = re.compile(r"<([@#!]?)([^<>|]*+)(?:\|([^<>]*+))?>")
 _TELEGRAM_PAGE = re.compile(
     r'(?s)<div class="message [^"]*" id="message(-?\d+)">(.*?)(?=<div class="message |\Z)'
 )
-_SIGNAL_STEMS = ("data", "chat", "messages", "index")  # of a file in a folder with the name
+_SIGNAL_STEMS = ("data", "chat", "messages", "index")  # then the folder has the chat's name
 _SIGNAL_LINE = re.compile(r"\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\] ([^:\n]{1,80}): ?(.*)")
 
 
 def make_talk(file: File, app: str, title: str, rows: Iterator[Piece], key: str = "") -> Entry:
-    """A conversation; messages without text are counted as left out."""
+    """A conversation; messages without text are counted and left out."""
     every = list(rows)
     messages = [row for row in every if row.text.strip()]
     if not messages:
@@ -50,7 +50,7 @@ def make_talk(file: File, app: str, title: str, rows: Iterator[Piece], key: str 
 
 
 def make_slack(file: File, rows: Any) -> Iterator[Entry]:
-    """A day of a channel; the folder is the channel's name."""
+    """A day of a channel, which the folder is named after."""
     names = _read_people(file.beside)
     channel = file.folder or "Slack"
 
@@ -72,7 +72,7 @@ def make_slack(file: File, rows: Any) -> Iterator[Entry]:
 
 
 def _read_slack(row: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """The text of a message, or of its blocks; then attachments and files by their names."""
+    """The text of a message or of its blocks, then attachments and names of files."""
     parts = [str(row.get("text") or "") or "".join(_list_block_texts(row.get("blocks")))]
     for each in list_dicts(row.get("attachments")):
         said = each.get("text") or each.get("fallback")
@@ -118,7 +118,7 @@ def _read_people(data: bytes) -> Mapping[str, str]:
 
 
 def _write_plain(text: str, names: Mapping[str, str]) -> str:
-    """Slack's markup as plain text: @name, #channel, label (address)."""
+    """Replace Slack's markup: @name, #channel, label (address)."""
 
     def show(found: re.Match[str]) -> str:
         mark, what, label = found.groups()
@@ -132,7 +132,7 @@ def _write_plain(text: str, names: Mapping[str, str]) -> str:
 
 
 def make_telegram(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """One exported conversation, or all of an account."""
+    """A conversation of Telegram, or all of an account."""
     one = isinstance(row.get("messages"), list)
     chats = row.get("chats")
     listed = list_dicts(chats.get("list")) if isinstance(chats, dict) else []
@@ -178,12 +178,12 @@ def _join_telegram(text: Any) -> str:
 
 
 def is_telegram_page(data: bytes) -> bool:
-    """Whether a page is one of Telegram's export as HTML."""
+    """Whether a page is part of an HTML export of Telegram."""
     return b'class="message default' in data and b'class="page_body chat_page"' in data
 
 
 def parse_telegram_page(file: File) -> list[Entry]:
-    """A page of a conversation that Telegram exported as HTML; long ones have several."""
+    """A page of a conversation that Telegram exported as HTML."""
     text = file.text()
     sender = ""
 
@@ -198,7 +198,7 @@ def parse_telegram_page(file: File) -> list[Entry]:
                 r'title="(\d\d)\.(\d\d)\.(\d{4}) (\d\d:\d\d:\d\d)(?: UTC([+-]\d\d:\d\d))?', body
             )
             if when is None:
-                continue  # a line of the program: a date, somebody joined
+                continue  # a service message, such as a date
             day, month, year, hour, zone = when.groups()
             at = read_time(f"{year}-{month}-{day}T{hour}{zone or '+00:00'}")
             sender = find(body, "from_name") or sender
@@ -212,7 +212,7 @@ def parse_telegram_page(file: File) -> list[Entry]:
 
 
 def make_discord(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """A channel as DiscordChatExporter writes it."""
+    """A channel exported by DiscordChatExporter."""
     guild, channel = row.get("guild") or {}, row.get("channel") or {}
 
     def read() -> Iterator[Piece]:
@@ -239,7 +239,7 @@ def make_discord(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def make_messenger(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """A conversation of Messenger or Instagram; their JSON has UTF-8 spelled as Latin-1."""
+    """A conversation of Messenger or Instagram, whose JSON has UTF-8 bytes as Latin-1."""
 
     def read() -> Iterator[Piece]:
         for message in reversed(list_dicts(row.get("messages"))):  # the newest is the first
@@ -266,7 +266,7 @@ def _mend(value: Any) -> str:
 
 
 def make_signal(file: File, rows: Sequence[Mapping[str, Any]]) -> Iterator[Entry]:
-    """Conversations as signal-export and sigtop write them in JSON."""
+    """A conversation exported by signal-export or sigtop as JSON."""
 
     def read() -> Iterator[Piece]:
         for row in list_dicts(rows):
@@ -285,13 +285,13 @@ def _name_signal(file: File) -> str:
 
 
 def is_signal(text: str) -> bool:
-    """Whether a text is a conversation as signal-export writes it."""
+    """Whether a text is a conversation exported by signal-export."""
     lines = [line for line in text[:4_000].split("\n") if line.strip()][:5]
     return bool(lines) and bool(_SIGNAL_LINE.match(lines[0]))
 
 
 def parse_signal(file: File) -> list[Entry]:
-    """A conversation of Signal in lines of `[time] sender: text`."""
+    """A conversation of Signal with lines `[time] sender: text`."""
     rows: list[Piece] = []
     for line in file.text().split("\n"):
         if found := _SIGNAL_LINE.match(line):
@@ -301,7 +301,7 @@ def parse_signal(file: File) -> list[Entry]:
     return [make_talk(file, "Signal", _name_signal(file), iter(rows))]
 
 
-# WhatsApp writes text, with dates in the order of the phone's country.
+# WhatsApp exports text, with dates in the order of the phone's locale.
 _MEDIA = re.compile(
     r"(?i)^\u200e?<(?:media omitted|medien ausgeschlossen|medien weggelassen|médias omis|"
     r"multimedia omitido|media omessi|arquivo de mídia oculto)>$|"
@@ -319,13 +319,13 @@ _CHAT_NAME = re.compile(
 
 
 def is_whatsapp(text: str) -> bool:
-    """Whether a text begins like an export of WhatsApp."""
+    """Whether a text begins with messages of WhatsApp."""
     lines = [line for line in text[:4_000].split("\n") if line.strip()][:5]
     return bool(lines) and sum(bool(_WHATSAPP.match(line)) for line in lines) * 2 > len(lines)
 
 
 def parse_whatsapp(file: File) -> list[Entry]:
-    """A conversation exported as text; lines without a date continue the message before."""
+    """A conversation of WhatsApp; lines without a date continue the previous message."""
     messages: list[Piece] = []
     text = file.text()
     dated = filter(None, (_WHATSAPP.match(line[0]) for line in _LINE.finditer(text)))
@@ -347,10 +347,10 @@ def parse_whatsapp(file: File) -> list[Entry]:
 
 
 def _is_month_first(rows: Sequence[re.Match[str]]) -> bool:
-    """Whether dates are written month first, by the evidence of all of them.
+    """Whether the month comes first in these dates.
 
-    A number above 12 is a day. Without one, the reading under which time never runs backwards is
-    right; if both do, twelve-hour times and slashes are American.
+    A number above 12 is a day. Without one, the order is right under which times increase; if they
+    do under both, twelve-hour times with slashes are American.
     """
     if any(int(found[2]) > 12 for found in rows):
         return True

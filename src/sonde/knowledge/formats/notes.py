@@ -1,8 +1,8 @@
-"""Notes: Markdown, Obsidian, Logseq, Joplin, Notion, Keep; Evernote; Apple's `NoteStore`.
+"""Notes of Markdown programs (Obsidian, Logseq, Joplin), Notion, Keep, Evernote and Apple Notes.
 
-Apple's form is known from public descriptions, not from Apple: texts, headings, lists, links, tags,
-tables by their cells and folders are read; drawings and scans are not, and a locked note is known
-by its title alone.
+The format of Apple Notes is taken from public descriptions. Texts, headings, lists, links, tags,
+folders and cells of tables are read; drawings and scans are not. Of a locked note, only the title
+is readable.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from sonde.text.formats import read_time
 
 _PROPERTY = re.compile(r"\A(?:[ \t]*[\w-]+:: .*\n)+")
 _FENCED = re.compile(r"(?ms)^(`{3,}+|~{3,}+).*?^\1[^\n]*$|`[^`\n]+`")
-# Possessive, and none runs over its own beginning: a hostile line takes no longer than another.
+# Possessive, so that a hostile line takes no longer than any other.
 _TAG = re.compile(r"(?<![\w#&/])(?<!\]\()#([\w/-]++)")
 _LINK = re.compile(r"(!?)\[\[([^\[\]|#\n]++)(?:[|#][^\[\]\n]*+)?\]\]")
 _MARKDOWN_LINK = re.compile(r"!\[[^\[\]\n]*+\]\(([^()\s]++)[^()\n]*+\)")
 _HEADING = re.compile(r"\A\s*# +(.+)")
 _NOTE = re.compile(rb"(?s)<note\b(?:(?!<note\b).)*?</note>")
 _NOTION = re.compile(r" [0-9a-f]{32}$")
-_KEEP_TITLE_CHARS = 80  # of the text of a note without a title
+_KEEP_TITLE_CHARS = 80  # of the text, as the title of a note without one
 
 
 def parse_note(file: File) -> list[Entry]:
-    """One Markdown or text file as one note."""
+    """A Markdown or text file as a note."""
     front, body = split_front(file.text())
     if properties := _PROPERTY.match(body):  # Logseq writes them as `key:: value`
         for line in properties.group().splitlines():
@@ -86,12 +86,12 @@ def _find_title(file: File, front: Mapping[str, Any], body: str) -> str:
 
 
 def is_notion(file: File) -> bool:
-    """Whether a page of HTML is one that Notion exported."""
+    """Whether a page was exported by Notion."""
     return bool(_NOTION.search(file.stem)) and b'<article id="' in file.data
 
 
 def parse_notion(file: File) -> list[Entry]:
-    """A page that Notion exported as HTML; Markdown is read like any other."""
+    """A page that Notion exported as HTML."""
     title, text = read_html(file.text(declared_charset(file.data)))
     facts, key = {"app": "Notion", "id": file.stem[-32:]}, file.stem[-32:]
     return [
@@ -100,7 +100,7 @@ def parse_notion(file: File) -> list[Entry]:
 
 
 def parse_enex(file: File) -> Iterable[Entry]:
-    """Notes exported by Evernote. One that cannot be read is left out and named."""
+    """Notes exported by Evernote; skips and reports unreadable ones."""
     try:
         root = parse_xml(file.data)
         notes = list(root.iter("note"))
@@ -114,7 +114,7 @@ def parse_enex(file: File) -> Iterable[Entry]:
 
 
 def _make_enex(file: File, note: Any) -> Entry:
-    """A note of Evernote; its key is its time, because exports have no ids."""
+    """A note of Evernote, identified by its time, since exports have no ids."""
     title = note.findtext("title") or file.stem
     written = re.sub(r'<en-todo[^>]*checked="true"[^>]*/?>', "[x] ", note.findtext("content") or "")
     written = re.sub(r"<en-todo[^>]*/?>", "[ ] ", written)
@@ -139,14 +139,14 @@ def _make_enex(file: File, note: Any) -> Entry:
 
 
 MAGIC = b"SQLite format 3\0"
-_EPOCH_S = 978_307_200  # Apple counts from 2001
+_EPOCH_S = 978_307_200  # 2001-01-01, from which Apple counts
 MAX_NOTE_BYTES = 1 << 25  # of a note after decompression
-_GZIP = 31  # zlib's window size that means gzip
-_HOLE = "\ufffc"  # marks the place of an attachment in a text
+_GZIP = 31  # wbits of zlib for gzip
+_HOLE = "\ufffc"  # placeholder of an attachment in a text
 _MARKS: Mapping[int, str] = {
     0: "# ", 1: "## ", 2: "### ", 100: "- ", 101: "- ", 102: "1. ", 103: "- [ ] ",
 }  # fmt: skip
-_CHECKLIST = 103  # Apple's number of a paragraph with a box to tick
+_CHECKLIST = 103  # paragraph style of a checklist item
 _NOTES = """
 SELECT n.ZIDENTIFIER, n.ZTITLE1, n.ZFOLDER, n.ZISPASSWORDPROTECTED, d.ZDATA, {created}, {modified}
 FROM ZICCLOUDSYNCINGOBJECT AS n JOIN ZICNOTEDATA AS d ON d.Z_PK = n.ZNOTEDATA
@@ -159,7 +159,7 @@ _OTHERS = (
 
 
 class _Other(NamedTuple):
-    """What is no note: a folder, or something attached to a note."""
+    """A folder or an attachment."""
 
     number: int
     parent: int | None
@@ -172,17 +172,17 @@ class _Other(NamedTuple):
 
 
 def is_apple_notes(data: bytes) -> bool:
-    """Whether a database is one of Apple Notes."""
+    """Whether a file is a database of Apple Notes."""
     return data.startswith(MAGIC) and b"ZICNOTEDATA" in data
 
 
 def parse_apple_notes(file: File) -> Iterable[Entry]:
-    """Every note that was not deleted."""
+    """The notes of a database of Apple Notes, except deleted ones."""
     import apsw
 
     connection = apsw.Connection(":memory:")
     try:
-        # A copy of a database that was in use says that a log lies beside it; alone, it is whole.
+        # clears the WAL flag, which a copy of a database in use has: in memory there is no log
         data = file.data[:18] + b"\x01\x01" + file.data[20:]
         connection.deserialize("main", data)
         columns = {row[1] for row in connection.execute("PRAGMA table_info(ZICCLOUDSYNCINGOBJECT)")}
@@ -203,7 +203,7 @@ def parse_apple_notes(file: File) -> Iterable[Entry]:
 
 
 def _first(columns: set[str], name: str, numbers: str) -> str:
-    """SQL for the first column of this name with a value; newer versions have several."""
+    """SQL for the first of the columns with this name and a number that has a value."""
     known = [name + end for end in (*numbers, "") if (name + end).removeprefix("n.") in columns]
     return f"coalesce({', '.join(known)}, 0)" if len(known) > 1 else (known or ["0"])[0]
 
@@ -219,7 +219,7 @@ def _make_note(
     facts: dict[str, object] = {"app": "Apple Notes", "folder": folder}
     text = ""
     if is_locked:
-        facts |= {"locked": True, LEFT_OUT: {"note that is locked": 1}}
+        facts |= {"locked": True, LEFT_OUT: {"locked note": 1}}
     elif packed:
         try:
             text = _write_markdown(bytes(packed), attached)
@@ -267,7 +267,7 @@ def _write_markdown(packed: bytes, attached: Mapping[str, _Other]) -> str:
 
 
 def _fill(said: str, fields: Mapping[int, Any], attached: Mapping[str, _Other]) -> str:
-    """A run with its attachment or link written out."""
+    """A run of text with its attachment or link."""
     if _HOLE in said:
         info = dict(_read_fields(_bytes(fields.get(12))))
         other = attached.get(_bytes(info.get(1)).decode("utf-8", "replace"))
@@ -293,18 +293,18 @@ def _mark(line: str, style: Mapping[int, Any]) -> str:
 
 
 def _find(message: bytes, number: int) -> bytes:
-    """A field that is a message."""
+    """The first field with this number that is a message."""
     fields = _read_fields(message)
     return next(value for name, value in fields if name == number and isinstance(value, bytes))
 
 
 def is_keep(value: Any) -> bool:
-    """Whether JSON is a note of Google Keep, as Takeout writes it."""
+    """Whether JSON is a note of Google Keep from Takeout."""
     return isinstance(value, dict) and "userEditedTimestampUsec" in value
 
 
 def parse_keep(file: File, value: Mapping[str, Any]) -> list[Entry]:
-    """A note of Google Keep: text or list, links, labels."""
+    """A note of Google Keep, with its list, links and labels."""
     if value.get("isTrashed"):
         raise RefusedFormat("unknown", "in the trash of Google Keep")
     lines = [str(value.get("textContent") or "")]
@@ -330,7 +330,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protocol buffer: numbers, and bytes that may be messages or texts."""
+    """The fields of a protocol buffer: integers, and bytes that may be messages or texts."""
     at = 0
     while at < len(data):
         tag, at = _read_number(data, at)

@@ -20,25 +20,25 @@ _META = {
     "article:author": "author", "dc.creator": "author", "og:title": "og_title",
     "parsely-pub-date": "created", "parsely-author": "author", "citation_author": "author",
 }  # fmt: skip
-"""The names of what a page says in its head, as front matter has them."""
+"""Names of metadata in the head of a page -> names in front matter."""
 _CHARSET = re.compile(
     rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?([\w.:-]{2,40})""",
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")
-MAX_OPEN_TAGS = 200  # unclosed tags; for each the HTML parser scans to the end of the text
-MAX_DEPTH = 150  # of elements; deeper ones are read as if they were at this depth
+MAX_OPEN_TAGS = 200  # unclosed tags, for each of which the parser scans the rest of the text
+MAX_DEPTH = 150  # of nested elements; deeper ones count as children of this depth
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 _BLOCKS = frozenset(
     "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer "
     "form h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section summary table ul".split()
 )
 _HIDDEN = frozenset("script style noscript template svg head select button iframe object".split())
-_NAMING = ("a", "span", "p")  # elements that name an author
+_NAMING = ("a", "span", "p")  # elements that may contain an author
 _CLOSES = {"li": {"li"}, "dt": {"dt", "dd"}, "dd": {"dt", "dd"}, "tr": {"tr", "td", "th"},
            "td": {"td", "th"}, "th": {"td", "th"}, "option": {"option"}}  # fmt: skip
-"""Elements that the beginning of another one ends."""
+"""Elements closed by the start of another one."""
 _FRAMES = {"li": {"ul", "ol", "menu"}, "dt": {"dl"}, "dd": {"dl"}, "tr": {"table"},
            "td": {"table"}, "th": {"table"}, "option": {"select"}}  # fmt: skip
 
@@ -52,7 +52,7 @@ class Element:
     inside: list[Element | str] = field(default_factory=list)
 
     def walk(self) -> Iterator[Element]:
-        """The element and all inside, in order."""
+        """The element and its descendants, in order."""
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -60,7 +60,7 @@ class Element:
             waiting += [each for each in reversed(node.inside) if isinstance(each, Element)]
 
     def text(self) -> str:
-        """Its visible text."""
+        """The visible text."""
         parts: list[str] = []
         waiting: list[Element | str] = [self]
         while waiting:
@@ -73,7 +73,7 @@ class Element:
 
 
 class _Builder(HTMLParser):
-    """HTML -> a tree, forgiving like a browser."""
+    """HTML -> a tree, with the error recovery of browsers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,14 +125,14 @@ class _Builder(HTMLParser):
 
 
 class TextWriter:
-    """A tree -> text with the marks of Markdown."""
+    """A tree -> Markdown."""
 
     def __init__(self, base: str = "") -> None:
         self._base = base
         self.parts: list[str] = []
 
     def write(self, node: Element, *, inline: bool = False) -> None:
-        """Add the text of an element to `parts`."""
+        """Append the text of an element to `parts`."""
         tag = node.tag
         if tag in _HIDDEN:
             return
@@ -201,7 +201,7 @@ class TextWriter:
         self.parts.append("\n")
 
     def _item(self, node: Element) -> None:
-        """An item; its first paragraph stands behind the mark."""
+        """An item, whose first paragraph follows its bullet."""
         at = len(self.parts)
         self._inside(node, inline=False)
         first = next((n for n in range(at, len(self.parts)) if self.parts[n].strip()), None)
@@ -239,7 +239,7 @@ def _raw_text(node: Element) -> str:
 
 
 def join_lines(parts: list[str]) -> str:
-    """The text that a writer made, without needless space."""
+    """Join the parts of a writer, with spaces and empty lines collapsed."""
     body: list[str] = []
     for line in "".join(parts).split("\n"):
         flat = line[1:].rstrip() if line.startswith("\0") else " ".join(line.split())
@@ -249,7 +249,7 @@ def join_lines(parts: list[str]) -> str:
 
 
 def build_tree(text: str) -> Element:
-    """The elements of a page."""
+    """Parse a page."""
     text = _COMMENT.sub("", text)
     if len(_OPEN.findall(text)) > MAX_OPEN_TAGS:
         text = _OPEN.sub("&lt;", text)
@@ -260,7 +260,7 @@ def build_tree(text: str) -> Element:
 
 
 def declared_charset(data: bytes) -> str:
-    """The encoding that HTML or XML names; empty if it names none."""
+    """The encoding declared in HTML or XML; empty if there is none."""
     found = _CHARSET.search(data[:4096])
     return found[1].decode("ascii") if found else ""
 
@@ -274,7 +274,7 @@ def read_html(text: str) -> tuple[str, str]:
 
 
 def read_head(root: Element) -> dict[str, str]:
-    """What a page says of itself, under the names of front matter."""
+    """The metadata of a page, under the names of front matter."""
     said: dict[str, str] = {}
     for node in root.walk():
         given = node.given
@@ -299,7 +299,7 @@ def read_head(root: Element) -> dict[str, str]:
 
 
 def _read_linked(text: str) -> dict[str, str]:
-    """What JSON-LD says of an article."""
+    """The metadata of an article in JSON-LD."""
     try:
         rows: Any = json.loads(text)
     except (ValueError, RecursionError):

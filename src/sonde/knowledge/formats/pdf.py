@@ -1,4 +1,4 @@
-"""PDF by pdfium: text page by page, headings by the outline; scanned pages by tesseract."""
+"""PDF, read by pdfium: text by page, headings by the outline; scanned pages by tesseract."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import count_of, read_time
 
 SCAN_SECONDS = 300.0
-"""For the scanned pages of one file, about a hundred; the rest is counted as left out."""
-_PAGE_SECONDS = 60.0  # for one page, which takes one to five
-_DPI = 200  # what tesseract reads well; pages are 72 points to the inch
-_MAX_PIXELS = 40_000_000  # of a page: A2 at that resolution
-_FEW_CHARS = 16  # a page with less text and a picture is scanned: a stamp or a number
+"""For the scanned pages of a file, enough for about a hundred; others count as left out."""
+_PAGE_SECONDS = 60.0  # for a page, which usually takes one to five
+_DPI = 200  # enough for tesseract; pages are measured in points, 72 to the inch
+_MAX_PIXELS = 40_000_000  # of a page: A2 at this resolution
+_FEW_CHARS = 16  # a page with a picture and less text is scanned: the text is a stamp
 MAX_HEADING_CHARS = 200  # longer entries of an outline are no headings
-MAX_PACKED_BYTES = 1 << 20  # of a part that is looked at for damage
+MAX_PACKED_BYTES = 1 << 20  # of a compressed part that is checked for damage
 _PACKED = re.compile(
     rb"<<(?:(?!stream|endobj)[\s\S]){0,500}?/FlateDecode(?:(?!stream)[\s\S]){0,300}?stream\r?\n"
 )
-_OTHERWISE = re.compile(rb"/Image|/ASCII|/LZW|/RunLength")  # pictures, and what is packed twice
+_OTHERWISE = re.compile(rb"/Image|/ASCII|/LZW|/RunLength")  # pictures and other filters
 _TAG = re.compile("<[^>]*>")
 _PICTURES, _RECORDINGS = {13: "stamp", 15: "drawing"}, (18, 19, 21, 25, 26)
-"""Kinds of annotations, by pdfium's numbers: pictures, unless they have text; sound and video."""
+"""Types of annotations in pdfium: pictures, unless they have text; sound and video."""
 _BREAK = re.compile("(\\w+)(?:-|\u00ad|\u2010|\x02|\ufffe)[ \t]*\r?\n[ \t]*(\\w+)")
 _SOFT = re.compile("[\u00ad\x02\ufffe]")
 _ACCENT = re.compile("([\u00a8\u00b4`\u02c6\u02dc\u00b8\u02da]) ?([A-Za-z\u0131])")
@@ -40,7 +40,7 @@ _DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-]\d\d)
 
 
 def parse_pdf(file: File) -> list[Entry]:
-    """A PDF's text. Damaged pages are left out; pages without text are read by tesseract."""
+    """The text of a PDF. Damaged pages are skipped, scanned ones read by tesseract."""
     import pypdfium2
 
     try:
@@ -50,22 +50,8 @@ def parse_pdf(file: File) -> list[Entry]:
             raise RefusedFormat("encrypted") from error
         raise RefusedFormat("broken", str(error)) from error
     lost: Counter[str] = Counter()
-    pages: list[str] = []
-    scanned: list[int] = []
     attached = [document.get_attachment(n) for n in range(document.count_attachments())]
-    for number in range(len(document)):
-        try:
-            page = document[number]
-            said = _read_annotations(page, number, lost, attached)
-            text = "\n".join([_write_links(page, page.get_textpage()), *said])
-            if len(text.strip()) < _FEW_CHARS and _has_picture(page):
-                scanned.append(number)
-            page.close()
-        except pypdfium2.PdfiumError as error:
-            lost["damaged page"] += 1
-            file.skip_part(f"page {number + 1}", str(error))
-            text = ""
-        pages.append(text)
+    pages, scanned = _read_pages(file, document, lost, attached)
     lost["damaged part"] += _count_damaged(file)
     read = _read_scans(document, scanned, pages) if scanned else 0
     kind = "unreadable page" if has_tesseract() else "scanned page"
@@ -85,8 +71,32 @@ def parse_pdf(file: File) -> list[Entry]:
     ]  # fmt: skip
 
 
+def _read_pages(
+    file: File, document: Any, lost: Counter[str], attached: list[Any]
+) -> tuple[list[str], list[int]]:
+    """The text of each page, and the indexes of scanned pages; adds to `attached`."""
+    from pypdfium2 import PdfiumError
+
+    pages: list[str] = []
+    scanned: list[int] = []
+    for number in range(len(document)):
+        text = ""
+        try:
+            page = document[number]
+            said = _read_annotations(page, number, lost, attached)
+            text = "\n".join([_write_links(page, page.get_textpage()), *said])
+            if len(text.strip()) < _FEW_CHARS and _has_picture(page):
+                scanned.append(number)
+            page.close()
+        except PdfiumError as error:
+            lost["damaged page"] += 1
+            file.skip_part(f"page {number + 1}", str(error))
+        pages.append(text)
+    return pages, scanned
+
+
 def _count_damaged(file: File) -> int:
-    """Packed parts, pictures aside, that do not unpack: pdfium passes over them silently."""
+    """Count compressed parts other than pictures that are damaged: pdfium ignores them silently."""
     places: list[str] = []
     for found in _PACKED.finditer(file.data) if b"/Encrypt" not in file.data else ():
         try:
@@ -100,7 +110,7 @@ def _count_damaged(file: File) -> int:
 
 
 def _write_links(page: Any, text_page: Any) -> str:
-    """The text of a page, with the addresses that its links lead to."""
+    """The text of a page with the targets of its links."""
     from ctypes import byref, c_int, create_string_buffer
 
     from pypdfium2 import raw
@@ -128,7 +138,7 @@ def _write_links(page: Any, text_page: Any) -> str:
 def _read_annotations(
     page: Any, number: int, lost: Counter[str], attached: list[Any]
 ) -> Iterator[str]:
-    """What was filled into the fields of a page, the comments on it, and the text of its stamps."""
+    """Values of form fields, comments, and the text of stamps on a page."""
     from pypdfium2 import PdfAttachment, raw
 
     drawn: list[int] = []
@@ -166,7 +176,7 @@ def _read_value(annotation: Any, name: bytes) -> str:
 
 
 def _has_text(holder: Any, depth: int = 4, *, is_form: bool = False) -> bool:
-    """Whether text is among the objects that an annotation, or a form in it, is drawn with."""
+    """Whether an annotation, or a form in it, is drawn with text objects."""
     from pypdfium2 import raw
 
     count = raw.FPDFFormObj_CountObjects if is_form else raw.FPDFAnnot_GetObjectCount
@@ -180,7 +190,7 @@ def _has_text(holder: Any, depth: int = 4, *, is_form: bool = False) -> bool:
 
 
 def _read_drawn(document: Any, number: int, drawn: Sequence[int]) -> str:
-    """The text that annotations are drawn with, read from a copy of the page without the rest."""
+    """The text of drawn annotations, read from a copy of the page without its other objects."""
     from pypdfium2 import PdfDocument, raw
 
     copy = PdfDocument.new()
@@ -199,12 +209,12 @@ def _read_drawn(document: Any, number: int, drawn: Sequence[int]) -> str:
 
 
 def _read_attached(file: File, attached: Iterable[Any], lost: Counter[str]) -> Iterator[str]:
-    """The texts of the files inside a PDF."""
+    """The texts of attached files."""
     for each in attached:
         try:
             name = each.get_name()
             yield f"Attachment {name}:\n{file.read_nested(name, bytes(each.get_data()))}"
-        except Exception:  # noqa: BLE001 - of this one, not of the document
+        except Exception:  # noqa: BLE001 - a bad attachment does not affect the document
             lost["attached file"] += 1
 
 
@@ -226,7 +236,7 @@ def _read_date(text: str) -> int | None:
 
 
 def _mark_headings(document: Any, pages: list[str]) -> list[str]:
-    """Pages whose lines that the outline names are headings."""
+    """The pages, with lines named in the outline as headings."""
     marked = [page.replace("\r\n", "\n") for page in pages]
     try:
         outline = [(each.level, each.get_title(), each.get_dest()) for each in document.get_toc()]
@@ -249,9 +259,9 @@ def _mark_headings(document: Any, pages: list[str]) -> list[str]:
 
 
 def _join_lines(text: str) -> str:
-    """Text with words that line ends cut in two put together, and accents on their letters.
+    """Join words that were hyphenated at line ends, and accents with their letters.
 
-    A word that is written with its hyphen elsewhere keeps it.
+    A word that has its hyphen elsewhere in the text keeps it.
     """
     text = text.replace("\r\n", "\n").replace("\0", "")
     compounds = {each.lower() for each in re.findall(r"\w+-\w+", text)}
@@ -263,7 +273,7 @@ def _join_lines(text: str) -> str:
         return f"{first}{hyphen}{second}\n"
 
     text = _SOFT.sub("", _BREAK.sub(join, text))
-    # old TeX fonts write an accent beside its letter
+    # old TeX fonts have accents as separate characters
     return _ACCENT.sub(_compose, text) if "\u00a8" in text or "\u00b4" in text else text
 
 
@@ -274,7 +284,7 @@ def _compose(found: re.Match[str]) -> str:
 
 
 def _read_scans(document: Any, scanned: list[int], pages: list[str]) -> int:
-    """Read pages that are pictures, as far as there is time. Returns how many had text."""
+    """Read scanned pages as far as time allows. Returns how many had text."""
     if not has_tesseract():
         return 0
     end = time.monotonic() + SCAN_SECONDS
@@ -296,12 +306,12 @@ def _read_scans(document: Any, scanned: list[int], pages: list[str]) -> int:
 
 
 def has_tesseract(find: Callable[[str], str | None] = shutil.which) -> bool:
-    """Whether scanned pages can be read on this machine."""
+    """Whether tesseract is installed, so that scanned pages can be read."""
     return find("tesseract") is not None
 
 
 def read_picture(data: bytes) -> str:
-    """The text that tesseract sees in a picture, in all languages that are installed."""
+    """The text that tesseract finds in a picture, in its installed languages."""
     program = shutil.which("tesseract")
     if program is None:
         return ""

@@ -1,7 +1,7 @@
-"""Prompts and character cards: entries of named fields.
+"""Prompts and character cards: entries with named fields.
 
-Prompts are read from Markdown, JSON, CSV, YAML and the folders of fabric; character cards V1, V2
-and V3 from JSON and from PNG.
+Prompts come from Markdown, JSON, CSV, YAML and the folders of fabric; character cards V1, V2 and V3
+from JSON and PNG.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sonde.knowledge.formats import (
     RefusedFormat,
     front_matter_to_json,
     load_yaml,
-    make_fields,
+    make_entry,
     split_front,
 )
 from sonde.knowledge.formats.data_files import SAMPLE_ROWS, load_json, read_named_rows
@@ -37,18 +37,18 @@ _NAMES = {
     "user_prompt": ("user_prompt", "user", "prompt", "template", "content", "text", "user_message"),
     "keywords": ("keywords", "tags", "categories", "labels"),
 }
-MAX_YAML_BYTES = 1 << 20  # a larger file would keep the YAML parser busy for seconds
+MAX_YAML_BYTES = 1 << 20  # a larger file takes the YAML parser seconds
 _TEXTS = ("system_prompt", "user_prompt")
 _PLAIN = ("system_prompt", "user_prompt", "prompt", "system_message", "user_message")
-"""Names that only a prompt has."""
+"""Keys that only prompts have."""
 _SECTION = re.compile(r"(?im)^#{1,3} +(system|user|details|description)(?: prompt)?:? *$")
 
 
 def is_prompt(value: Any, *, wanted: bool) -> bool:
-    """Whether JSON, YAML or a table is a prompt, or several.
+    """Whether JSON, YAML or a table contains prompts.
 
-    Settings and tables have texts under names such as `content`, too: unless prompts are `wanted`
-    (by the user, or by the file's name), every row must name its prompt as one.
+    Unless prompts are `wanted` (by the user, or by the file's name), every row must have a key that
+    only prompts have, since settings have texts under keys such as `content` as well.
     """
     rows = _list_rows(value, wanted=wanted)
     names = _TEXTS if wanted or _is_list_of_prompts(value) else ()
@@ -68,7 +68,7 @@ def _text(value: Any) -> bool:
 
 
 def _read_yaml(file: File) -> Any:
-    """The file as YAML. Raises `RefusedFormat`."""
+    """Parse YAML. Raises `RefusedFormat`."""
     import yaml
 
     if len(file.data) > MAX_YAML_BYTES:
@@ -83,11 +83,11 @@ READERS: Mapping[str, Callable[[File], Any]] = {
     "json": load_json, "yaml": _read_yaml, "yml": _read_yaml,
     "csv": lambda file: list(islice(read_named_rows(file), SAMPLE_ROWS)),
 }  # fmt: skip
-"""What reads as much of a file of data as shows whether it has prompts."""
+"""Readers of data files by ending; of a table, only enough rows to recognise prompts."""
 
 
 def parse_prompts(file: File, value: Any) -> list[Entry]:
-    """One prompt, a list or table of them, or a mapping from names."""
+    """A prompt, a list or table of prompts, or a mapping from names to prompts."""
     value = list(read_named_rows(file)) if file.suffix == "csv" else value
     rows = [row for row in _list_rows(value, wanted=True) if isinstance(row, dict)]
     if not rows:
@@ -99,7 +99,7 @@ def parse_prompts(file: File, value: Any) -> list[Entry]:
 
 
 def parse_prompt_markdown(file: File) -> list[Entry]:
-    """A prompt with front matter and sections `# System` and `# User`, or only user text."""
+    """A prompt in Markdown, with sections `# System` and `# User` or as user prompt alone."""
     front, body = split_front(file.text())
     row = {str(key).lower(): value for key, value in front.items()}
     parts = _SECTION.split(body)
@@ -112,7 +112,7 @@ def parse_prompt_markdown(file: File) -> list[Entry]:
 
 
 def parse_fabric(file: File) -> list[Entry]:
-    """`patterns/<name>/system.md` or `user.md`: the folder is the prompt's name."""
+    """A prompt of fabric, `patterns/<name>/system.md` or `user.md`."""
     folder = file.folder or file.stem
     field = "system_prompt" if file.stem.lower() == "system" else "user_prompt"
     name = folder if field == "system_prompt" else f"{folder} (user)"
@@ -151,7 +151,7 @@ def _make(file: File, row: Mapping[str, Any], key: str) -> Entry:
     name = known["name"] or key.removeprefix(DERIVED) or file.stem
     used = {alias for aliases in _NAMES.values() for alias in aliases}
     rest = {str(name): value for name, value in row.items() if name not in used and value}
-    return make_fields("prompts", name, fields, file, path=key, tags=tags, facts=rest)
+    return make_entry("prompts", name, fields, file, path=key, tags=tags, facts=rest)
 
 
 def _find(row: Mapping[str, Any], name: str) -> str:
@@ -181,12 +181,12 @@ def is_card(value: Any) -> bool:
 
 
 def parse_card(file: File, value: Any) -> list[Entry]:
-    """A card as a JSON file."""
+    """A character card in JSON."""
     return [_make_card(file, value)]
 
 
 def has_card(data: bytes) -> bool:
-    """Whether a PNG carries a card."""
+    """Whether a PNG contains a character card."""
     try:
         return any(name in ("chara", "ccv3") for name, _ in _list_texts(data))
     except RefusedFormat:
@@ -194,7 +194,7 @@ def has_card(data: bytes) -> bool:
 
 
 def parse_png(file: File) -> list[Entry]:
-    """The card inside a picture; V3 wins over V2."""
+    """The character card in a PNG, V3 if there is one."""
     texts = dict(_list_texts(file.data))
     packed = texts.get("ccv3") or texts.get("chara")
     if not packed:
@@ -221,7 +221,7 @@ def _make_card(file: File, card: Any) -> Entry:
         fields["character_book"] = "\n\n".join(filter(None, lore))
     tags = data.get("tags") if isinstance(data.get("tags"), list) else []
     said = {name: text for name, text in fields.items() if text}
-    return make_fields(
+    return make_entry(
         "characters", str(data["name"]), said, file, tags=tuple(map(str, tags or ())),
         created_at=read_time(data.get("creation_date")) or file.modified,
         last_modified=read_time(data.get("modification_date")) or file.modified,
@@ -230,7 +230,7 @@ def _make_card(file: File, card: Any) -> Entry:
 
 
 def _list_texts(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The texts of a PNG by keyword."""
+    """The text chunks of a PNG: keyword and text."""
     if not data.startswith(_PNG):
         raise RefusedFormat("broken", "not a PNG")
     at = len(_PNG)

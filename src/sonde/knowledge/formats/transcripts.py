@@ -1,4 +1,4 @@
-"""Transcripts, a line after another: subtitles, recognised speech, and logs of chat programs."""
+"""Transcripts: subtitles, recognised speech, and logs of chats with assistants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VOICE = re.compile(r"<v(?:\.[^ <>]*+)? ([^<>]++)>")
 _MARKUP = re.compile(r"<[^<>\n]*+>|\{\\[^{}]*+\}")
 _NOTED = re.compile(r"(?m)^(?:NOTE[ \t]++)?([A-Za-z_]{1,20}+):[ \t]++(\S[^\n]*+)$")
 _AUDIO = re.compile(r"\.(?:mp3|m4a|wav|flac|ogg|opus|aac)\b")
-TITLE_CHARS = 80  # of the first message, where a log has no title
+TITLE_CHARS = 80  # of the first message, as the title of a log without one
 _SHOWN = {"user_message": "user", "agent_message": "assistant"}
 _TAVERN_TIMES = (
     "%B %d, %Y %I:%M%p", "%Y-%m-%d @%Hh %Mm %Ss %fms", "%Y-%m-%d@%Hh%Mm%Ss",
@@ -106,7 +106,7 @@ def _stamp(hours: str | None, minutes: str, seconds: str, rest: str) -> int:
     return whole * 1000 + int(rest.ljust(3, "0"))
 
 
-_MOST_MS = 1 << 53  # later than any recording; a store takes no number beyond 64 bits
+_MOST_MS = 1 << 53  # longer than any recording; stores take integers of 64 bits
 
 
 def _milliseconds(value: Any) -> int | None:
@@ -116,7 +116,7 @@ def _milliseconds(value: Any) -> int | None:
 
 
 def _read_lines(file: File) -> list[Mapping[str, Any]]:
-    """The objects of a file of JSON lines. A line that cannot be read is left out and named."""
+    """The objects in a file of JSON lines; skips and reports unreadable lines."""
     rows: list[Mapping[str, Any]] = []
     for number, line in enumerate(file.text().split("\n"), 1):
         try:
@@ -171,7 +171,7 @@ def _make_claude_code(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
 def _make_codex(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     messages: list[Piece] = []
     shown: list[Piece] = []
-    """What the screen showed; some sessions keep only that, and no messages."""
+    """Texts of the screen, which some sessions keep instead of messages."""
     facts = {"app": "Codex"}
     for row in rows:
         body: Any = row.get("payload") if isinstance(row.get("payload"), dict) else row
@@ -210,7 +210,7 @@ def _make_tavern(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
 
 
 def _read_tavern_time(value: Any) -> int | None:
-    """A time in any of the formats that versions of SillyTavern write."""
+    """Parse a time in any format of SillyTavern's versions."""
     text = re.sub(r"\s+", " ", str(value)).strip()
     for form in _TAVERN_TIMES:
         with contextlib.suppress(ValueError):
@@ -227,7 +227,7 @@ def _finish(file: File, title: str, messages: list[Piece], facts: Mapping[str, A
 
 
 def read_content(content: Any) -> str:
-    """The text of a message; tool calls are named, their results left out."""
+    """The text of a message, with tool calls but without their results."""
     if isinstance(content, str):
         return content
     parts: list[str] = []

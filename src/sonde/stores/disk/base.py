@@ -1,4 +1,4 @@
-"""Protocols and values of disk storage: scanned trees, and the handles that refer to them."""
+"""Protocols and values of disk storage: scanned trees, and saved handles on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sonde.stores.disk.filters import KINDS, Condition, Filter
 FILE, FOLDER, LINK, OTHER = range(len(KINDS))
 STATES = tuple("ok pending unreadable mount loop too_deep vanished linked outside".split())
 OK, PENDING, UNREADABLE, MOUNT, LOOP, TOO_DEEP, VANISHED, LINKED, OUTSIDE = range(9)
-"""`linked`: another name of a file that is already counted. `outside`: a link not followed."""
+"""`linked`: a hard link of a file counted elsewhere. `outside`: a link that is not followed."""
 
 ROOT_ID = 1  # the first row of a tree; 0 means no parent
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -23,11 +23,11 @@ ReportKind = Literal[
     "largest", "oldest", "newest", "by-extension", "by-age", "duplicates", "growth", "empty-folders"
 ]
 Key = Sequence[Any]
-"""The sort key of a row, as a cursor holds it: the next page starts after it."""
+"""The sort key of the last row of a page, after which the next page starts."""
 
 
 class Node(NamedTuple):
-    """One file, folder, link or other thing of a tree."""
+    """A file, folder, link or special file of a tree."""
 
     id: int
     parent: int
@@ -35,22 +35,22 @@ class Node(NamedTuple):
     kind: int
     depth: int
     size: int
-    """Of a folder: of all files below it."""
+    """Bytes; of a folder, of all files below it."""
     disk: int
-    """Of a folder: of all that is below it, and itself."""
+    """Bytes on disk; of a folder, including all below it."""
     mtime_ms: int
     mode: int
     links: int
     state: int
     files: int
-    """Below a folder, at any depth."""
+    """Files below a folder, at any depth."""
     folders: int
     children: int
-    """Directly in a folder."""
+    """Nodes directly in a folder."""
     target: str
-    """Where a link says that it leads."""
+    """The target of a link, as written."""
     born: int
-    """The scan that first saw it."""
+    """The scan that found it first."""
 
     @property
     def listable(self) -> bool:
@@ -60,24 +60,24 @@ class Node(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Changes that are written together."""
+    """Changes to write in one transaction."""
 
     inserted: dict[int, Node] = field(default_factory=dict)
-    """By id: a folder that is done before it was written is written once."""
+    """By id, so that a folder completed before the batch is written is stored once."""
     updated: list[Node] = field(default_factory=list)
     past: list[tuple[int, int, int]] = field(default_factory=list)
-    """Node, size and bytes on disk as they were before this scan."""
+    """Node, size and bytes on disk before this scan."""
     removed: list[int] = field(default_factory=list)
-    """Each with all that is below it."""
+    """Nodes removed with all below them."""
     emptied: list[int] = field(default_factory=list)
-    """Only what is below them is removed."""
+    """Folders whose content is removed."""
 
     def __len__(self) -> int:
         return len(self.inserted) + len(self.updated) + len(self.removed) + len(self.emptied)
 
 
 class Scan(NamedTuple):
-    """One run over the tree."""
+    """A scan of the tree."""
 
     id: int
     started_ms: int
@@ -104,7 +104,7 @@ class ExtensionTotal(NamedTuple):
 
 
 class AgeTotal(NamedTuple):
-    """A row of `by-age`; `max_days` is None for the oldest span."""
+    """A row of `by-age`; `max_days` is None for the oldest."""
 
     key: Key
     age: str
@@ -114,7 +114,7 @@ class AgeTotal(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """A row of `duplicates`: files with equal contents, and the first few of them."""
+    """A row of `duplicates`: files with equal contents, of which `nodes` has the first."""
 
     key: Key
     digest: bytes
@@ -124,7 +124,7 @@ class Copies(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """A row of `growth`; `node` is None for what is gone."""
+    """A row of `growth`; `node` is None for a removed one."""
 
     key: Key
     id: int
@@ -138,7 +138,7 @@ ReportRow = RankedNode | ExtensionTotal | AgeTotal | Copies | Growth
 
 
 class Plan(NamedTuple):
-    """How a store answers: the statement, its parameters and the steps of its query plan."""
+    """A statement, its parameters and the steps of its query plan."""
 
     sql: str
     parameters: Sequence[object]
@@ -146,7 +146,7 @@ class Plan(NamedTuple):
 
 
 class Member(NamedTuple):
-    """An entry of a selection; `node` is None once it is gone, `stale` says what happened to it."""
+    """An entry of a selection; `node` is None once it is gone."""
 
     id: int
     node: Node | None
@@ -156,7 +156,7 @@ class Member(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The current size of a selection; hard links and what is below its folders count once."""
+    """The current totals of a selection; overlapping folders and hard links count once."""
 
     entries: int
     files: int
@@ -167,11 +167,11 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a filter needs beyond the tree: the time, and the nodes that match by content."""
+    """Inputs of a filter other than the tree: the time, and nodes that match by content."""
 
     now_ms: int
     found: Mapping[Condition, Collection[int]] = field(default_factory=dict)
-    """Nodes that match each condition on contents."""
+    """The nodes that match, by condition on contents."""
 
 
 class TreeStore(Protocol):
@@ -184,10 +184,10 @@ class TreeStore(Protocol):
         """Open a scan. Returns its number and the first free id."""
 
     def finish_scan(self, scan: int, finished_ms: int, *, nodes: int, size: int) -> None:
-        """Close a scan and drop history beyond the kept scans."""
+        """Close a scan and drop the oldest history."""
 
     def scans(self) -> list[Scan]:
-        """Every kept scan, newest first."""
+        """The kept scans, newest first."""
 
     def apply(self, scan: int, batch: Batch) -> None:
         """Write a batch."""
@@ -202,7 +202,7 @@ class TreeStore(Protocol):
         """The node at these names from the root down."""
 
     def trail(self, id_: int) -> list[Node]:
-        """The nodes from the root down to this one; empty when it is gone."""
+        """The nodes from the root to this one; empty if it is gone."""
 
     def children(
         self, parent: int, limit: int, sort: Sort = "name", after: Key | None = None
@@ -226,7 +226,7 @@ class TreeStore(Protocol):
     def explain_report(
         self, kind: ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
     ) -> Plan:
-        """How a report is read."""
+        """The query plan of a report."""
 
     def history(self, id_: int) -> list[tuple[Scan, int]]:
         """A node's size at each kept scan since it was first seen, newest first."""
@@ -235,13 +235,13 @@ class TreeStore(Protocol):
         """Replace a selection by the nodes that match. Returns how many."""
 
     def explain(self, where: Filter, context: Context) -> Plan:
-        """How a filter is answered."""
+        """The query plan of a filter."""
 
     def add(self, selection: str, nodes: Iterable[int]) -> None:
         """Add nodes to a selection; those that do not exist are left out."""
 
     def discard(self, selection: str, nodes: Iterable[int] | None = None) -> None:
-        """Remove nodes, or all, from a selection."""
+        """Remove some or all nodes from a selection."""
 
     def combine(self, selection: str, how: Combination, other: str) -> None:
         """Replace a selection by its combination with another."""
@@ -250,34 +250,34 @@ class TreeStore(Protocol):
         """Entries of a selection by id."""
 
     def totals(self, selection: str) -> Totals:
-        """How much a selection holds."""
+        """The totals of a selection."""
 
     def undigested(self, min_bytes: int) -> Iterator[Node]:
-        """Files that share their size with another and have no current digest."""
+        """Files of equal size without a current digest."""
 
     def keep_digests(self, digests: Iterable[tuple[int, int, int, bytes]]) -> None:
-        """Store digests of (node, size, time)."""
+        """Store digests: node, size, time and digest."""
 
     def digest(self, node: Node) -> bytes | None:
-        """The digest of a file's current contents, if known."""
+        """The digest of a file's current contents; None if it is unknown."""
 
     def close(self) -> None:
         """Release the file."""
 
 
 def sort_names(names: Iterable[str]) -> list[str]:
-    """Names in the order of a store: by code point, those that are not Unicode last."""
+    """Names in the order of a store: by code point, with names that are not Unicode last."""
     listed = list(names)
     if "".join(listed).isascii():
         return sorted(listed)
-    # the bytes of UTF-8 are in the order of code points
+    # UTF-8 has the order of code points
     listed.sort(key=lambda name: name.encode("utf-8", "surrogatepass"))
     return sorted(listed, key=lambda name: _SURROGATE.search(name) is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class ShellSession:
-    """A caller's place; `cwd` is a path, `index` the tree that holds it."""
+    """The working folder and preferences of a caller; `index` is the tree of `cwd`."""
 
     id: str
     owner: str
@@ -300,7 +300,7 @@ class DiskIndex:
     follow_symlinks: bool = False
     created_ms: int = 0
     job: str = ""
-    """The newest scan's job."""
+    """The job of the newest scan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class ResourceSet:
 
 @dataclass(frozen=True, slots=True)
 class SavedQuery:
-    """A filter, and the selection of its last run; without a name it is not listed."""
+    """A filter and the selection of its last run; listed if it has a name."""
 
     id: str
     owner: str
@@ -329,7 +329,7 @@ class SavedQuery:
 
     @property
     def title(self) -> str:
-        """Its name, or else its filter."""
+        """The name, or else the filter."""
         return self.name or self.filter or "everything"
 
 
@@ -337,10 +337,10 @@ Saved = TypeVar("Saved", ShellSession, DiskIndex, ResourceSet, SavedQuery)
 
 
 class SavedStore(Protocol):
-    """Handles of one installation. A caller only ever gets what it owns."""
+    """The saved handles of an installation. Callers get only their own."""
 
     def put(self, value: ShellSession | DiskIndex | ResourceSet | SavedQuery) -> None:
-        """Insert or replace a value. Old sessions and queries without a name are dropped."""
+        """Insert or replace a value, and drop the oldest sessions and unnamed queries."""
 
     def get(self, kind: type[Saved], id_: str, owner: str) -> Saved | None:
         """A value of this owner."""
@@ -354,9 +354,9 @@ class SavedStore(Protocol):
         *,
         named: bool = False,
     ) -> list[Saved]:
-        """Values of this owner, newest first, starting after a key; `named`: those with a name.
+        """Values of this owner other than sessions, newest first, starting after a key.
 
-        Sessions are not listed.
+        With `named`, only those with a name.
         """
 
     def delete(self, kind: type[Saved], id_: str, owner: str) -> bool:

@@ -11,9 +11,9 @@ from sonde.stores.database import Database, bind_text, read_stored_text
 from sonde.stores.disk import base
 from sonde.stores.disk.base import FILE, FOLDER, LINKED, OK, Key, Node, Plan, ReportRow, Scan
 
-_MAX_EXTENSION_CHARS = 16  # a longer ending is part of a name, such as a date or a hash
-_DIGEST_BATCH = 500  # nodes read at a time while files are digested, so that writers need not wait
-_MAX_COPIES_SHOWN = 10  # nodes that a row of `duplicates` names; the rest is only counted
+_MAX_EXTENSION_CHARS = 16  # longer endings are parts of names, such as dates or hashes
+_DIGEST_BATCH = 500  # nodes per read transaction, so that files are digested outside of it
+_MAX_COPIES_SHOWN = 10  # nodes in a row of `duplicates`; others are counted
 
 COLUMNS = (
     "n.id, n.parent, n.name, n.kind, n.depth, n.size, n.disk, n.mtime, n.mode, n.links, n.state, "
@@ -21,7 +21,7 @@ COLUMNS = (
 )
 WIDTH = len(Node._fields)
 DIGESTED = "digests d JOIN nodes n ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime"
-"""Files whose contents are as they were when they were digested."""
+"""Files with a current digest."""
 _COUNTED = f"n.kind = {FILE} AND n.state <> {LINKED}"
 
 
@@ -42,7 +42,7 @@ def to_row(node: Node) -> tuple[Any, ...]:
 
 
 def _ending(node: Node) -> str:
-    """The extension that a file is counted under: short, lower-case, and plain text."""
+    """The extension under which a file is counted, in lower case; empty for other endings."""
     if node.kind:
         return ""
     stem, _, ending = node.name.rpartition(".")
@@ -79,7 +79,7 @@ _RANKED: Mapping[base.ReportKind, tuple[str, str]] = {
     "newest": ("-n.mtime", f"n.kind = {FILE}"),
     "empty-folders": ("n.depth", f"n.kind = {FOLDER} AND n.children = 0 AND n.state = {OK}"),
 }
-"""Report -> its sort expression, and the nodes it covers."""
+"""Sort expression and condition by report."""
 
 
 class ReportReader:
@@ -97,24 +97,24 @@ class ReportReader:
         since_scan: int = 0,
     ) -> Sequence[ReportRow]:
         with self._database.read() as db:
-            match kind:
-                case "by-extension":
-                    return _read_extensions(db, limit, after)
-                case "by-age":
-                    return _read_ages(db, limit, after, now_ms)
-                case "duplicates":
-                    return _read_copies(db, limit, after)
-                case "growth":
-                    return _read_growth(db, limit, after, since_scan)
-            return _rank_nodes(db, kind, limit, after)
+            return _read_report(db, kind, limit, after, now_ms, since_scan)
 
     def explain_report(
         self, kind: base.ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
     ) -> Plan:
-        with self._database.tracing() as traced:
-            self.report(kind, limit, now_ms=now_ms, since_scan=since_scan)
-        text, values = next(one for one in traced if "nodes n" in one[0])
+        ran: list[tuple[str, Any]] = []
+
+        def record(_cursor: apsw.Cursor, text: str, values: Any) -> bool:
+            ran.append((text, values or ()))
+            return True  # go on
+
         with self._database.read() as db:
+            db.exec_trace = record
+            try:
+                _read_report(db, kind, limit, None, now_ms, since_scan)
+            finally:
+                db.exec_trace = None
+            text, values = next(one for one in ran if "nodes n" in one[0])
             steps = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {text}", values)]
         shown = [value.hex() if isinstance(value, bytes) else value for value in values]
         return Plan(" ".join(text.split()), shown, steps)
@@ -149,6 +149,22 @@ class ReportReader:
             with self._database.read() as db:
                 nodes = [get_node(db, id_) for id_ in wanted[start : start + _DIGEST_BATCH]]
             yield from filter(None, nodes)
+
+
+def _read_report(
+    db: apsw.Connection, kind: base.ReportKind, limit: int, after: Key | None, now_ms: int,
+    since_scan: int,
+) -> Sequence[ReportRow]:  # fmt: skip
+    match kind:
+        case "by-extension":
+            return _read_extensions(db, limit, after)
+        case "by-age":
+            return _read_ages(db, limit, after, now_ms)
+        case "duplicates":
+            return _read_copies(db, limit, after)
+        case "growth":
+            return _read_growth(db, limit, after, since_scan)
+    return _rank_nodes(db, kind, limit, after)
 
 
 def _rank_nodes(
@@ -194,10 +210,10 @@ def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) 
 def _read_growth(
     db: apsw.Connection, limit: int, after: Key | None, since_scan: int
 ) -> list[ReportRow]:
-    """What changed in size since a scan, the largest growth first.
+    """Nodes whose size changed since a scan, the largest growth first.
 
-    A node's earlier size is the one that the first later scan found before it changed; a node
-    born since had none, and one gone since has none now.
+    The earlier size is the one recorded by the first later scan that changed it. New nodes had size
+    0, removed ones have it now.
     """
     columns = COLUMNS.replace("n.", "m.")
     later = "WHERE (before - now, id) > (?, ?)" if after else ""

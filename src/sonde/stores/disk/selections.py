@@ -1,8 +1,7 @@
-"""Filters as SQL, and selections of a disk tree's nodes.
+"""Selections of a disk tree's nodes, by filters translated to SQL.
 
-The text of a statement consists of constants of this file alone; everything that a caller wrote
-is bound as a parameter. Globs and regular expressions run on RE2, through SQL functions that are
-registered with the connection.
+Statements consist of constants of this file; all input is bound as parameters. Globs and regular
+expressions run on RE2, in SQL functions registered with the connection.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class _Statement:
             self.values.append(self._find_folder(str(value)))
             return _UNDER
         if (field, op) in _FITS:
-            # an invalid pattern must fail now, not at the first row that reaches it
+            # compiled here so that an invalid pattern fails even if no row is tested
             compile_glob(str(value)) if op == ":" else _compile(str(value))
             self.values.append(bind_text(str(value)))
             return _FITS[field, op]
@@ -106,7 +105,7 @@ class _Statement:
         return node
 
     def _prepare(self) -> None:
-        """Create the functions and temporary tables that the statement refers to."""
+        """Create the functions and temporary tables of the statement."""
         _register(self._db)
         self._db.execute(
             "CREATE TEMP TABLE IF NOT EXISTS found (test INTEGER, node INTEGER, "
@@ -265,7 +264,7 @@ def _register(db: apsw.Connection) -> None:
         return _compile(read_stored_text(pattern)).search
 
     def path_of(parent: int, name: Value) -> str:
-        """The path as RE2 takes it: bytes that are not Unicode as escapes."""
+        """The path with bytes that are not Unicode escaped, as RE2 requires."""
         return show_path(read_folder(parent) + read_stored_text(name))
 
     functions: dict[str, tuple[int, Callable[..., bool]]] = {

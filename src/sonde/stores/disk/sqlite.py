@@ -1,4 +1,4 @@
-"""The stores of a disk in SQLite: a file for each scanned tree, and one for all handles."""
+"""Disk storage in SQLite: a file per scanned tree, and one for saved handles."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from sonde.stores.disk.reports import COLUMNS, ReportReader, get_node, list_scan
 from sonde.stores.disk.selections import SelectionTable
 from sonde.types import Json
 
-_MAX_SCANS = 100  # scans whose sizes are kept for `growth` and `history`: a quarter of daily scans
-_MAX_SESSIONS = 1_000
-_MAX_UNNAMED = 1_000  # a day of an agent that never names its filters
-"""Sessions of all users; a client that reconnects leaves one behind each time."""
+_MAX_SCANS = 100  # kept for `growth` and `history`: a quarter of daily scans
+_MAX_SESSIONS = 1_000  # of all users; a client leaves one behind whenever it reconnects
+_MAX_UNNAMED = 1_000  # queries: a day of an agent that never names its filters
 _KEYS: Mapping[Sort, str] = {"name": "n.name", "size": "-n.size", "modified": "-n.mtime"}
 """Sort expression of a listing; ties are ordered by id."""
 _TREE = """
@@ -61,7 +60,7 @@ _ORDERS = """
         CREATE INDEX nodes_by_size ON nodes(parent, -size, id);
         CREATE INDEX nodes_by_time ON nodes(parent, -mtime, id);
 """
-"""Indexes that list a folder of a hundred thousand names at once in every order."""
+"""Indexes for listing large folders in every order."""
 _TREE_FORMAT = Format(0x736E6474, (_TREE, _ORDERS))
 
 
@@ -170,7 +169,7 @@ class SqliteTreeStore(ReportReader, SelectionTable):
         if after and sort == "name":
             steps = [(f"AND {key} > ? ORDER BY {key}", [bind_text(after[0])])]
         elif after:
-            # in two steps, each a seek: among many equals one comparison would read them all
+            # two seeks: a single comparison would read all rows with an equal key
             steps = [
                 (f"AND {key} = ? AND n.id > ? ORDER BY n.id", [*after]),
                 (f"AND {key} > ? ORDER BY {key}, n.id", [after[0]]),

@@ -14,21 +14,20 @@ SOURCES: tuple[Source, ...] = get_args(Source)
 MEDIA_TYPES = tuple(
     "video audio podcast pdf epub docx pptx html markdown txt image article".split()
 )
-"""The kinds of media that the specification suggests; others may occur."""
+"""The media types of the specification; others may occur."""
 NUMBERED: tuple[Source, ...] = ("media", "characters", "prompts")
-"""Sources whose ids are numbers; the others are named by strings."""
+"""Sources whose ids are numbers; those of the others are strings."""
 TITLED: tuple[Source, ...] = ("notes", "media")
-"""Sources whose title counts in every piece; elsewhere it is a separate piece."""
-Place = tuple[str, str]  # where an entry was imported from: its origin, and its path there
+"""Sources whose title is indexed with every piece; in others it is a separate piece."""
+Place = tuple[str, str]  # origin of an imported entry, and its path there
 TITLE = "title"  # the field of a piece that holds only the title
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of an entry that is found and shown by itself: a chunk, a message, a field.
+    """A part of an entry that is indexed and shown separately: a chunk, a message, a field.
 
-    The texts of an entry's pieces with the same field follow each other without gap or overlap,
-    so that joined they are the field's whole text.
+    The pieces of a field have no gaps or overlaps: joined, they are its whole text.
     """
 
     text: str
@@ -38,12 +37,12 @@ class Piece:
     """Where the text begins within its field, in characters."""
     field: str = ""
     uuid: str = ""
-    """The permanent name of a chunk or a message."""
+    """The permanent id of a chunk or a message."""
     sender: str = ""
     created_at: int | None = None
-    """Epoch milliseconds, like every time here."""
+    """Epoch milliseconds, like all times here."""
     begins: int | None = None
-    """Of speech: milliseconds from the start of the recording."""
+    """Milliseconds from the start of a recording."""
     ends: int | None = None
     number: int = 0
     """The store's key; 0 until stored."""
@@ -56,9 +55,9 @@ class Entry:
     source: Source
     title: str
     pieces: tuple[Piece, ...] = ()
-    """Empty where only the head was read."""
+    """Empty if only the head was read."""
     id: str = ""
-    """Empty for a new one: the store chooses."""
+    """Empty for a new entry: the store assigns one."""
     created_at: int = 0
     last_modified: int = 0
     version: int = 1
@@ -66,22 +65,22 @@ class Entry:
     media_type: str = ""
     url: str = ""
     character: str = ""
-    """Of a conversation: the id of its character."""
+    """The id of a conversation's character."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Other fields of its format, as JSON."""
     origin: str = ""
-    """What it was imported from; empty for an entry that was written here."""
+    """The folder or file it was imported from; empty for an entry that was not imported."""
     path: str = ""
     """Its place in its origin."""
     hash: str = ""
-    """Of the imported content: an equal hash needs no new import."""
+    """The record of its import (`knowledge.identity.Mark`)."""
     number: int = 0
     """The store's key; 0 until stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Which pieces may be found; applied inside retrieval. None and () allow everything."""
+    """Filters on pieces, applied inside retrieval. None and empty values allow everything."""
 
     media_types: tuple[str, ...] = ()
     since: int | None = None
@@ -105,32 +104,29 @@ class RankedPiece:
 
 
 class KnowledgeStore(Protocol):
-    """All entries of one user; no method can reach those of another.
+    """The entries of one user; no method can reach those of another.
 
-    Every write is atomic and durable when the method returns. Any number of threads and processes
-    may read while one writes. Terms are those of `sonde.text.words`; `x*` stands for every term
-    with the prefix x. Scores are "higher is better", ties are broken by the key.
+    Writes are atomic, and durable when the method returns. Any number of threads and processes may
+    read while one writes. Terms are those of `sonde.text.words`; `x*` stands for every term with
+    the prefix x. Higher scores are better, ties are ordered by key.
     """
 
     shared: bool
-    """Whether several servers use it, so that sessions must be stored in it."""
+    """Whether several servers may use it, so that sessions are stored in it."""
     scale: str
-    """How scores are scaled to 0 to 1: over their `range`, or divided by the `max`."""
-
-    def generation(self, source: Source) -> int:
-        """A number that grows with every committed change of a source."""
+    """How scores are normalised: over their `range`, or divided by the `max`."""
 
     def count(self, source: Source) -> tuple[int, int]:
         """The number of entries and of pieces."""
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
-        """Store entries as they are, each replacing the one with its id. Returns the ids."""
+        """Store entries, each replacing the one with its id. Returns the ids."""
 
     def restamp(self, source: Source, rows: Mapping[str, tuple[str, str]]) -> None:
-        """Set path and hash of entries by id; what is found and shown of them stays."""
+        """Set path and hash of entries by id, and nothing else."""
 
     def remove(self, source: Source, ids: Collection[str]) -> int:
-        """Remove entries. Returns how many there were."""
+        """Remove entries. Returns how many existed."""
 
     def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
         """An entry by its id, with its pieces or only its head."""
@@ -160,7 +156,7 @@ class KnowledgeStore(Protocol):
         """The ids and hashes alone of the entries imported from an origin, by path."""
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
-        """Record that entries from these places were deleted, with the hashes they had."""
+        """Record that the user deleted the entries of these places, with their hashes."""
 
     def unbury(self, source: Source, places: Collection[Place]) -> None:
         """Remove such records."""
@@ -177,7 +173,7 @@ class KnowledgeStore(Protocol):
         """The best pieces for these terms."""
 
     def weigh_terms(self, source: Source, terms: Sequence[str]) -> Mapping[str, float]:
-        """What each of these terms adds to a score at most; unknown ones count most."""
+        """The most that each term can add to a score; unknown terms have the highest value."""
 
     def nearest(
         self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING
@@ -187,29 +183,30 @@ class KnowledgeStore(Protocol):
     def compare(
         self, source: Source, model: str, vector: Vectors, numbers: Sequence[int]
     ) -> Mapping[int, float]:
-        """How near each of these pieces is to a vector; those without one are left out."""
+        """The similarity of these pieces to a vector; pieces without a vector are left out."""
 
     def drop_damaged(self, source: Source, model: str) -> int:
-        """Forget vectors that are not as they were written; they are bare again. Returns how many.
+        """Delete damaged vectors, to be embedded again. Returns how many.
 
-        Vectors are looked at once, when they are first used."""
+        Vectors are verified once, when they are first used.
+        """
 
     def coverage(self, source: Source, model: str) -> tuple[int, int]:
-        """How many pieces have a vector of this model, and how many pieces there are."""
+        """The number of pieces with a vector of this model, and of all pieces."""
 
     def forget_models(self, source: Source, kept: Collection[str]) -> None:
-        """Drop the vectors of all models but these."""
+        """Delete the vectors of all other models."""
 
     def list_recent(self, source: Source, where: Conditions, limit: int) -> list[RankedPiece]:
-        """The newest pieces that fulfil the conditions, titles left out."""
+        """The newest pieces that fulfil the conditions, without titles."""
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
-        """Pieces by their keys, each with the head of its entry; missing ones are left out."""
+        """Pieces by key, with the heads of their entries; missing ones are left out."""
 
     def list_bare(
         self, source: Source, model: str, limit: int, before: int | None = None
     ) -> list[RankedPiece]:
-        """The newest pieces without a vector of this model, of those with keys below `before`."""
+        """The newest pieces without a vector of this model, with keys below `before`."""
 
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
@@ -217,10 +214,10 @@ class KnowledgeStore(Protocol):
         """Store a vector for each of these pieces; missing ones are skipped."""
 
     def remember(self, key: str, value: str, seconds: float) -> None:
-        """Store a small value for a while, for all servers that use this store."""
+        """Store a small value for a time, for all servers that use this store."""
 
     def recall(self, key: str) -> str | None:
-        """The value stored under a key, unless it has expired."""
+        """The value of a key; None if it expired."""
 
     def measure_bytes(self) -> int:
         """The size of everything in bytes."""

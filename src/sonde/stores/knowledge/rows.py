@@ -1,4 +1,4 @@
-"""Entries and pieces as rows of plain values, and the terms of a piece, for every backend."""
+"""Rows of entries and pieces, terms of a piece, and reads whose SQL all backends share."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ PIECE = "text, place, start, field, uuid, sender, created_at, begins, ends"
 """Columns, named and ordered as the fields of `Entry` and `Piece`."""
 HEADS = ", ".join(f"e.{name}" for name in (*HEAD.split(", "), "number"))
 PIECES = ", ".join(f"p.{name}" for name in (*PIECE.split(", "), "number"))
-"""The same columns, and the key, where entries are called e and pieces p."""
+"""The same columns with the key, of tables named e and p in a query."""
 WEIGHTS = (2.0, 2.0, 1.0)  # how much a term counts in a title, in a tag and in the text
 
 
 def list_head(entry: Entry) -> list[Any]:
-    """The columns of `HEAD`, then the folded title."""
+    """The values of the columns of `HEAD`, then the folded title."""
     row = {name: getattr(entry, name) for name in HEAD.split(", ")}
     row |= {"tags": json.dumps(list(entry.tags)), "facts": json.dumps(dict(entry.facts))}
     return [*row.values(), fold_text(entry.title)]
 
 
 def read_entry_head(source: Source, row: Sequence[Any]) -> Entry:
-    """An entry without its pieces, out of `HEADS`."""
+    """An entry without its pieces, from a row of `HEADS`."""
     tags = tuple(json.loads(row[5])) if row[5] != "[]" else ()
     facts = json.loads(row[9]) if row[9] != "{}" else {}
     fields: list[Any] = [source, row[0], (), *row[1:5], tags, *row[6:9], facts, *row[10:]]
@@ -53,22 +53,22 @@ def read_entry_head(source: Source, row: Sequence[Any]) -> Entry:
 
 
 def list_piece(piece: Piece) -> list[Any]:
-    """The columns of `PIECE`."""
+    """The values of the columns of `PIECE`."""
     return [getattr(piece, name) for name in PIECE.split(", ")]
 
 
 def list_stored(entry: Entry) -> Iterator[Piece]:
-    """The pieces to store: those of the entry, each with a uuid, and a title of its own."""
+    """The pieces to store: the entry's, each with a uuid, and its title if that is separate."""
     if entry.source not in TITLED and entry.title:
         yield Piece(entry.title, place=-1, field=TITLE, uuid="")
     for piece in entry.pieces:
         yield piece if piece.uuid else replace(piece, uuid=str(uuid.uuid4()))
     if not entry.pieces and entry.source in TITLED:
-        yield Piece("", uuid=str(uuid.uuid4()))  # an empty note is still found by its title
+        yield Piece("", uuid=str(uuid.uuid4()))  # carries the title of an empty note
 
 
 def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[str]]:
-    """The terms of a piece: of its title, of its tags, authors and other names, of its text."""
+    """The terms of a piece by weight: of the title, of tags and authors, of the text."""
     if piece.field != TITLE and entry.source not in TITLED:
         return [], [], index_text(piece.text)
     front = entry.facts.get("front_matter") or {}
@@ -83,7 +83,7 @@ def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[s
 
 @dataclass(slots=True)
 class Tally:
-    """What a write changes: holders of each term, number of pieces, and their length in terms."""
+    """Changes of a write to the statistics: holders of each term, number and length of pieces."""
 
     terms: Counter[str] = field(default_factory=Counter)
     pieces: int = 0
@@ -92,7 +92,7 @@ class Tally:
     def count(
         self, entry: Entry, piece: Piece, sign: int = 1
     ) -> tuple[list[str], list[str], list[str]]:
-        """Count a new piece, or with -1 a removed one. Returns its terms."""
+        """Count a new piece, or a removed one with sign -1. Returns its terms."""
         terms = list_terms(entry, piece)
         for term in set().union(*terms):
             self.terms[term] += sign
@@ -101,11 +101,11 @@ class Tally:
         return terms
 
 
-_ESCAPED = "\ue000"  # the first character of a text that is stored with escapes
+_ESCAPED = "\ue000"  # first character of a text that is stored as JSON
 
 
 def pack_text(text: str) -> str:
-    """The text itself, or with escapes where it holds NUL or is not valid Unicode."""
+    """The text as PostgreSQL can store it: as JSON if it has NUL or invalid Unicode."""
     if "\0" not in text and not text.startswith(_ESCAPED):
         with contextlib.suppress(UnicodeEncodeError):
             text.encode()
@@ -119,17 +119,17 @@ def unpack_text(text: str) -> str:
 
 
 def fold_tags(tags: Sequence[str]) -> list[str]:
-    """Tags as every backend compares them."""
+    """Tags in the form in which they are compared."""
     return list(dict.fromkeys(pack_text(fold_text(tag.lstrip("#"))) for tag in tags))
 
 
-_CREATED = "coalesce(p.created_at, e.created_at)"  # a message is as old as it is, not its chat
+_CREATED = "coalesce(p.created_at, e.created_at)"  # messages have times of their own
 
 
 def spell_conditions(
     where: Conditions, any_of: str, same_sender: str, pack: Callable[[Any], Any]
 ) -> tuple[list[str], list[Any]]:
-    """All but the tags as SQL on a piece p and its entry e, with the values of its `?`."""
+    """Conditions other than tags as SQL on a piece p and its entry e, and the values of `?`."""
     kinds, fields = [kind.casefold() for kind in where.media_types], list(where.fields)
     rows = (
         (bool(kinds), any_of.format("e.media_type"), pack(kinds)),
@@ -144,21 +144,21 @@ def spell_conditions(
 
 
 def find_number(id: str) -> int | None:  # noqa: A002
-    """The number that an id spells in canonical form; None for any other id."""
+    """The number of a canonical decimal id; None for any other id."""
     return int(id) if re.fullmatch("[1-9][0-9]{0,14}", id) else None
 
 
 def read_ranked(source: Source, row: Sequence[Any]) -> RankedPiece:
-    """A piece and the head of its entry, out of `PIECES` and `HEADS`."""
+    """A piece and the head of its entry, from a row of `PIECES` and `HEADS`."""
     width = PIECES.count(",") + 1
     return RankedPiece(read_entry_head(source, row[width:]), Piece(*row[:width]))
 
 
-MOST_LISTED = 2_000  # newest pieces looked at where they are only listed
+MOST_LISTED = 2_000  # newest pieces considered by `list_recent`
 
 
 def keep_newest(found: Iterable[RankedPiece], limit: int) -> list[RankedPiece]:
-    """The newest of these by their own time, else their entry's; titles are left out."""
+    """The newest pieces by their own or their entry's time, without titles."""
     said = [each for each in found if each.piece.field != TITLE]
     said.sort(
         key=lambda each: (-(each.piece.created_at or each.entry.created_at), each.piece.place)
@@ -167,19 +167,19 @@ def keep_newest(found: Iterable[RankedPiece], limit: int) -> list[RankedPiece]:
 
 
 Select = Callable[..., list[list[Any]]]
-"""Runs a query and returns its rows, read. Each value is a `?`; `:e` and `:p` in the place of the
-first condition stand for "entries e (or pieces p) of this owner"."""
+"""Runs a query with `?` for each value and returns its rows. `:e` and `:p`, written as the first
+condition, stand for "entries e (pieces p) of this owner"."""
 
 
 class EntryReader(ABC):
     """The reads of a `KnowledgeStore` whose SQL is the same in every backend."""
 
     equals = "{0} = ?"
-    """How a long text is compared with a column, by an index."""
+    """Comparison of a column with a text of any length, supported by an index."""
 
     @abstractmethod
     def _reading(self, source: Source) -> AbstractContextManager[Select]:
-        """Reads one committed state of a source."""
+        """A function that queries one committed state of a source."""
 
     def count(self, source: Source) -> tuple[int, int]:
         with self._reading(source) as select:

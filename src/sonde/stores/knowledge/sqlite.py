@@ -1,4 +1,4 @@
-"""One user's knowledge in SQLite: `media.db`, `chacha.db` and `prompts.db` in one folder."""
+"""A user's knowledge in SQLite: `media.db`, `chacha.db` and `prompts.db` in one folder."""
 
 from __future__ import annotations
 
@@ -48,26 +48,20 @@ from sonde.stores.knowledge.rows import (
     read_entry_head,
     read_ranked,
 )
-from sonde.stores.knowledge.sqlite_index import (
-    POSTINGS,
-    SqliteWords,
-    count_words,
-    read_generation,
-    select_allowed,
-)
 from sonde.stores.knowledge.sqlite_schema import DATABASES, make_format
 from sonde.stores.knowledge.sqlite_vectors import PieceVectors
+from sonde.stores.knowledge.sqlite_words import POSTINGS, SqliteWords, count_words, select_allowed
 from sonde.stores.knowledge.words import rank_words, weigh_words
 from sonde.types import Scored
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _EVERYTHING = re.compile(":[ep]\\b")
-"""The mark of an owner in queries of `EntryReader`: here all rows are of one."""
+"""The condition on the owner in queries of `EntryReader`; here all rows have the same one."""
 
 
 class SqliteKnowledge(EntryReader):
-    """A `KnowledgeStore` of one user; opens its three files at once, everything else on demand."""
+    """A `KnowledgeStore` of one user in three files; vectors are opened on demand."""
 
     shared = False
     scale = "range"
@@ -99,10 +93,6 @@ class SqliteKnowledge(EntryReader):
                 return [read_row(row) for row in rows]
 
             yield select
-
-    def generation(self, source: Source) -> int:
-        with self._of[source].read() as connection:
-            return read_generation(connection, source)
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         with self._of[source].write() as connection:
@@ -166,8 +156,8 @@ class SqliteKnowledge(EntryReader):
         return self._try_vectors(source, lambda it: compare(it, model, vector, numbers)) or {}
 
     def _try_vectors(self, source: Source, read: Callable[[apsw.Connection], T]) -> T | None:
-        """What is read of the vectors; None if they are damaged, and forgotten."""
-        for _ in range(2):  # another process may have rewritten the file meanwhile
+        """Read from the vectors; if they are damaged, delete them and return None."""
+        for _ in range(2):  # another process may rewrite the file during the first attempt
             with contextlib.suppress(IndexCorrupt), self._of[source].read() as connection:
                 return read(connection)
         with self._of[source].write() as connection:
@@ -288,7 +278,7 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
 
 
 def _remove(connection: apsw.Connection, source: Source, key: str, tally: Tally) -> int | None:
-    """Remove an entry. Returns its number, which its replacement gets."""
+    """Remove an entry. Returns its number, for its replacement."""
     query = f"SELECT {HEADS} FROM {source} AS e WHERE id = ?"
     row = connection.execute(query, (bind_text(key),)).fetchone()
     if row is None:

@@ -14,7 +14,7 @@ DATABASES: Mapping[str, tuple[Source, ...]] = {
     "chacha": ("notes", "chats", "characters"),
     "prompts": ("prompts",),
 }
-"""Which sources each file holds."""
+"""The sources in each file."""
 assert set(SOURCES) == {source for sources in DATABASES.values() for source in sources}
 
 _TABLES = """
@@ -71,7 +71,7 @@ CREATE TABLE {0}_lexicon (term TEXT PRIMARY KEY, holders INTEGER NOT NULL) WITHO
 INSERT INTO {0}_lexicon SELECT term, doc FROM {0}_terms;
 DROP TABLE {0}_terms;
 """
-"""Counting through FTS5's own vocabulary reads every position of each term."""
+"""The number of holders by term: FTS5's own vocabulary reads every position to count them."""
 _APPLICATION_IDS = {"media": 0x534F4B4D, "chacha": 0x534F4B43, "prompts": 0x534F4B50}
 
 

@@ -1,4 +1,4 @@
-"""The vectors of one source of one user in SQLite: rows name slots in files, one file a model."""
+"""Vectors of a source in SQLite: rows refer to slots in vector files, one file per model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.database import read_number
 from sonde.stores.knowledge.base import Conditions, Source
-from sonde.stores.knowledge.sqlite_index import read_arrays, read_generation, select_allowed
+from sonde.stores.knowledge.sqlite_words import read_arrays, read_generation, select_allowed
 from sonde.stores.knowledge.words import rank_narrowed
 from sonde.stores.vectors import (
     NO_SLOT,
@@ -43,7 +43,7 @@ DROP INDEX {0}_bare;
 DROP INDEX {0}_slots;
 ALTER TABLE {0}_pieces DROP COLUMN slot;
 """
-"""Vectors of several models; those of older versions have no checksum, which is -1."""
+"""Vectors of several models; -1 is the missing checksum of older versions."""
 VECTOR_MODELS = """
 CREATE TABLE vector_models (
     id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL, name TEXT NOT NULL,
@@ -54,13 +54,13 @@ INSERT INTO vector_models (source, name, dimensions, file)
 DROP TABLE models;
 """
 _Model = StoredModel[VectorFile]
-_WASTED = 0.5  # the share of unused rows from which a file is rewritten
+_WASTED = 0.5  # share of unused rows from which a file is rewritten
 _SMALL_ROWS = 1_000  # files with fewer rows are not worth rewriting
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The slots of one model's vectors as of one generation, all verified."""
+    """The verified slots of a model's vectors as of one generation."""
 
     generation: int
     file: str
@@ -70,7 +70,7 @@ class _Snapshot:
 
 
 class PieceVectors:
-    """The vectors of one source of one user, of every model."""
+    """The vectors of one source, of all models."""
 
     def __init__(self, folder: Path, source: Source) -> None:
         self._source = source
@@ -78,12 +78,12 @@ class PieceVectors:
         self._lock = threading.Lock()
         self._known: dict[str, _Snapshot] = {}
         self._counted: dict[str, tuple[int, tuple[int, int]]] = {}
-        """By model: as of which generation, the pieces with a vector and all."""
+        """By model: generation, number of pieces with a vector and of all."""
 
     def write(
         self, connection: apsw.Connection, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        """Append the vectors and name their slots; pieces that are gone are skipped."""
+        """Append vectors and store their slots; skips pieces that are gone."""
         found = self.find(connection, model) or self._start(connection, model, rows.shape[1])
         first, sums = found.rows.append(rows)
         speaks = np.any(rows, axis=1).tolist()
@@ -104,7 +104,7 @@ class PieceVectors:
         limit: int,
         where: Conditions,
     ) -> list[Scored]:
-        """The pieces whose vectors are nearest, nearest first."""
+        """The pieces with the nearest vectors, nearest first."""
         found = self.find(connection, model)
         if found is None:
             return []
@@ -120,7 +120,7 @@ class PieceVectors:
     def compare(
         self, connection: apsw.Connection, model: str, vector: Vectors, numbers: Sequence[int]
     ) -> Mapping[int, float]:
-        """How near each of these pieces is; those without a vector are left out."""
+        """The similarity of these pieces; those without a vector are left out."""
         found = self.find(connection, model)
         if found is None or not len(numbers):
             return {}
@@ -132,18 +132,18 @@ class PieceVectors:
         return dict(zip(index.ids[inside].tolist(), scores.tolist(), strict=True))
 
     def find_damaged(self, connection: apsw.Connection, model: str) -> list[int]:
-        """Pieces whose vectors are not as they were written; looked for where they are new."""
+        """Pieces with damaged vectors; only new vectors are verified."""
         found = self.find(connection, model)
         return self._refresh(connection, found)[1] if found else []
 
     def drop(self, connection: apsw.Connection, model: str, numbers: Sequence[int]) -> None:
-        """Forget the vectors of these pieces, to be made again."""
+        """Delete the vectors of these pieces, to be made again."""
         query = f"DELETE FROM {self._source}_vectors WHERE number = ? AND model = ?"
         if found := self.find(connection, model):
             connection.executemany(query, [(number, found.id) for number in numbers])
 
     def count(self, connection: apsw.Connection, model: str) -> tuple[int, int]:
-        """How many pieces have a vector of this model, and how many there are."""
+        """The number of pieces with a vector of this model, and of all."""
         generation = read_generation(connection, self._source)
         known = self._counted.get(model)
         if known is None or known[0] != generation:
@@ -156,7 +156,7 @@ class PieceVectors:
     def list_bare(
         self, connection: apsw.Connection, model: str, limit: int, before: int | None
     ) -> list[int]:
-        """The newest pieces without a vector of this model, below a number."""
+        """The newest pieces without a vector of this model, with keys below `before`."""
         found = self.find(connection, model)
         query = (
             f"SELECT p.number FROM {self._source}_pieces AS p WHERE p.number < ? AND NOT EXISTS"
@@ -168,7 +168,7 @@ class PieceVectors:
         return [int(number) for (number,) in rows]
 
     def tidy(self, connection: apsw.Connection) -> list[VectorFile]:
-        """Rewrite files of which half is unused. Returns the old ones, to delete after commit."""
+        """Rewrite files if half of them is unused. Returns the old ones, to delete after commit."""
         replaced = []
         for model in self._list_models(connection):
             query = (
@@ -198,7 +198,7 @@ class PieceVectors:
     def forget(
         self, connection: apsw.Connection, models: Collection[str] | None = None
     ) -> list[VectorFile]:
-        """Drop all vectors of some models, or of all. Returns files to delete after commit."""
+        """Delete the vectors of some or all models. Returns the files to delete after commit."""
         known = self._list_models(connection)
         gone = [one for one in known if models is None or one.name in models]
         for one in gone:
@@ -236,20 +236,13 @@ class PieceVectors:
         return self._files.list_models(connection.execute(query, (self._source,)))
 
     def _refresh(self, connection: apsw.Connection, model: _Model) -> tuple[SlotIndex, list[int]]:
-        """The verified slots as of now, and the pieces whose vectors are damaged.
+        """The verified slots as of now, and the pieces with damaged vectors.
 
-        Reads and verifies only what is new where nothing else has changed. Damaged vectors are
-        found again until they are dropped.
+        Reads and verifies only new rows if nothing else changed. Damaged vectors are reported until
+        they are dropped.
         """
         generation, stamp = read_generation(connection, self._source), model.rows.stamp()
-        with self._lock:
-            known = self._known.get(model.name)
-        if known and (
-            known.file != model.rows.path.name
-            # files only grow: one of the same size with another time was written over
-            or (known.stamp[0] == stamp[0] and known.stamp[1] != stamp[1])
-        ):
-            known = None
+        known = self._find_snapshot(model, stamp)
         if known and known.generation == generation:
             return known.index, []
         base, since = (known.index, known.next_slot) if known else (index_slots(()), -(1 << 62))
@@ -263,13 +256,13 @@ class PieceVectors:
         )
         check = connection.execute(f"SELECT count(*), ifnull(sum(number), 0) {live}", (model.id,))
         merged = base.merge(_sort(ids, slots))
-        # a piece's number is never used twice, so other pieces give another sum
+        # numbers of pieces are never reused, so that other pieces have another sum
         if check.fetchone() != (len(merged), int(merged.ids.sum())) and known:
             ids, slots, sums, places = read_arrays(connection, f"{columns} {live}", model.id)
             merged = _sort(ids, slots)
         heard = slots != NO_SLOT
         damaged = np.zeros(len(ids), np.bool_)
-        with contextlib.suppress(IndexCorrupt):  # a file that is cut says so when it is searched
+        with contextlib.suppress(IndexCorrupt):  # a truncated file is reported by the search
             damaged[heard] = model.rows.find_damaged(slots[heard], sums[heard])
         if damaged.any():
             bad = ids[damaged]
@@ -279,6 +272,16 @@ class PieceVectors:
         with self._lock:
             self._known[model.name] = current
         return merged, []
+
+    def _find_snapshot(self, model: _Model, stamp: tuple[int, int]) -> _Snapshot | None:
+        """The last snapshot, unless its file was replaced or overwritten."""
+        with self._lock:
+            known = self._known.get(model.name)
+        # files only grow: one of the same size with another time was overwritten
+        if known and known.file == model.rows.path.name:
+            is_overwritten = known.stamp[0] == stamp[0] and known.stamp[1] != stamp[1]
+            return None if is_overwritten else known
+        return None
 
 
 def _sort(ids: Ids, slots: Ids) -> SlotIndex:

@@ -1,8 +1,8 @@
-"""How the words of a query are looked up, whichever backend counts and scores them.
+"""Ranking of pieces by words, on any backend that counts and scores terms.
 
-Every piece that holds one of the rarer words is scored by all words. Pieces that hold only common
-words are scored when they could still win, or when too few were found: first those that hold
-many of the words, last those that hold the rarest of them.
+Pieces with one of the rarer terms are scored by all terms. Pieces with common terms alone are
+scored if they could rank high, or if too few were found: first those with many of the terms, last
+those with the rarest of them.
 """
 
 from __future__ import annotations
@@ -16,56 +16,56 @@ from sonde.stores.knowledge.base import ANYTHING, Conditions
 from sonde.stores.vectors import Ids
 from sonde.types import Scored
 
-MAX_FORMS = 24  # how many words one prefix, or one infix, may stand for
+MAX_FORMS = 24  # terms that a prefix or an infix may stand for
 LAST = "\U0010ffff"
-_ENOUGH = 50  # with this many pieces found by the rare words, the common ones need not be looked up
+_ENOUGH = 50  # pieces found by rare terms, above which common ones need not be looked up
 _EXACT_RESULTS = 10
-"""The first results that stay right even where common words alone make better ones."""
-_DEPTH_TIMES = 4  # how much deeper a ranking goes so that enough of it fulfils the conditions
-_MIN_INFIX = 4  # characters from which a word is looked for inside longer ones
+"""First results that are exact even if pieces with common terms alone score higher."""
+_DEPTH_TIMES = 4  # depth of a ranking to `limit`, so that enough of it fulfils the conditions
+_MIN_INFIX = 4  # characters from which a word is looked up inside longer ones
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which pieces are scored, and by which terms."""
+    """The pieces to score, and the terms to score them by."""
 
     terms: Sequence[str]
-    """A piece must hold one of these."""
+    """Terms of which a piece must hold one."""
     every: bool = False
-    """Or all of them."""
+    """Whether it must hold all of them."""
     others: Sequence[str] = ()
-    """Terms that count where a piece holds them, too."""
+    """Terms that only add to the score."""
 
 
 class WordIndex(Protocol):
     """The words of one source of one user, under the conditions of one query."""
 
     postings: int
-    """Matches a query may touch before its commonest words are only used to score."""
+    """Matches of a query, beyond which its commonest terms only add to scores."""
 
     def count_terms(self, terms: Sequence[str]) -> dict[str, int]:
-        """How many pieces hold each of these terms; unknown ones are left out."""
+        """The number of pieces with each of these terms; unknown terms are left out."""
 
     def list_forms(self, start: str) -> dict[str, int]:
-        """The commonest terms with this prefix, and how many pieces hold each."""
+        """The commonest terms with this prefix, and their numbers of pieces."""
 
     def list_holders(self, part: str) -> dict[str, int]:
-        """The commonest terms that contain this, and how many pieces hold each."""
+        """The commonest terms that contain `part`, and their numbers of pieces."""
 
     def count_all(self) -> int:
-        """About how many pieces there are."""
+        """The approximate number of pieces."""
 
     def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
-        """The best pieces by BM25, best first; `inside`: of those that fulfil the conditions."""
+        """The best pieces by BM25; with `inside`, among those that fulfil the conditions."""
 
     def allow(self, numbers: Sequence[int]) -> Ids:
-        """Which of these pieces fulfil the conditions."""
+        """Those of the pieces that fulfil the conditions."""
 
 
 def rank_words(
     index: WordIndex, terms: Iterable[str], limit: int, *, narrowed: bool
 ) -> list[Scored]:
-    """The best pieces for these terms; `narrowed`: there are conditions to fulfil."""
+    """The best pieces for these terms; `narrowed` if there are conditions."""
     counts = expand_terms(index, terms)
     if not counts or limit < 1:
         return []
@@ -83,7 +83,7 @@ def rank_words(
 
 
 def weigh_words(index: WordIndex, terms: Iterable[str]) -> dict[str, float]:
-    """What each of these terms adds to a score at most; unknown ones count most."""
+    """The most that each term can add to a score; unknown terms have the highest value."""
     asked = [term for term in dict.fromkeys(terms) if not term.endswith("*")][:MAX_COUNTED_TERMS]
     known, total = index.count_terms(asked), index.count_all()
     return {term: bound_term(known.get(term, 0), total) for term in asked}
@@ -96,10 +96,10 @@ def narrow(
     *,
     complete: bool = True,
 ) -> list[Scored] | None:
-    """The best that are allowed, out of a deeper ranking; None when that was not deep enough.
+    """Filter a deeper ranking; None if too few of it are allowed.
 
-    Cheaper than to check the conditions of everything, with the same result: what is left of a
-    ranking keeps its order. `complete`: a ranking shorter than its depth holds everything.
+    The result is the same as with conditions on all pieces, at less cost. With `complete`, a
+    ranking shorter than its depth has all matches.
     """
     depth = _DEPTH_TIMES * limit
     found = rank(depth)
@@ -111,7 +111,7 @@ def narrow(
 def rank_narrowed(
     find: Callable[..., list[Scored]], select: Callable[..., Ids], limit: int, where: Conditions
 ) -> list[Scored]:
-    """The best of `find(limit, allowed)` under conditions; `select(ids)` gives those allowed."""
+    """The best of `find(limit, allowed)` under conditions, which `select(ids)` applies."""
     if where == ANYTHING:
         return find(limit)
     found = narrow(find, select, limit)
@@ -119,7 +119,7 @@ def rank_narrowed(
 
 
 def expand_terms(index: WordIndex, terms: Iterable[str]) -> dict[str, int]:
-    """Every term to look up and its holders; an unknown word stands for longer ones."""
+    """The terms to look up and their numbers of pieces; unknown words stand for longer ones."""
     asked = list(dict.fromkeys(terms))[:MAX_COUNTED_TERMS]
     known = index.count_terms([term for term in asked if not term.endswith("*")])
     counts: dict[str, int] = {}

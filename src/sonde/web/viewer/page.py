@@ -270,7 +270,7 @@ def _show_folder(app: App, place: Project, folder: contents.ProjectFolder, work:
     head = tag(
         "div",
         tag("div", show_path_links(asked.project, folder.path),
-            tag("p", tag("span", count_of(len(folder.items), "entry").replace("entrys", "entries")),
+            tag("p", tag("span", count_of(len(folder.items), "entry")),
                 class_="facts"), class_="where"),
         tag("div", tag("a", show_icon("search"), tag("span", "Search here"), href=search,
                        class_="tool"), class_="tools"),

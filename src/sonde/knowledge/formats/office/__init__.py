@@ -1,4 +1,4 @@
-"""Office files: what the readers of zipped XML share, and those of OLE files (97 to 2003)."""
+"""Office files: shared readers of zipped XML and of OLE files (Office 97 to 2003)."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from sonde.knowledge.formats import (
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
-OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # begins a file of Office 97 to 2003
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # signature of an OLE file
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _STRICT = (b"http://purl.oclc.org/ooxml/", b"http://schemas.openxmlformats.org/")
 _RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 
 
 def open_office(file: File) -> zipfile.ZipFile:
-    """The archive of an office file. Raises `RefusedFormat`."""
-    if file.data.startswith(OLE):  # packed with a password
+    """Open the archive of an office file. Raises `RefusedFormat`."""
+    if file.data.startswith(OLE):  # the container of an encrypted one
         raise RefusedFormat("encrypted")
     return open_archive(file.data)
 
 
 def read_part(archive: zipfile.ZipFile, name: str, file: File | None = None) -> Any:
-    """The root of a part; None if there is none. A damaged one is named, if a `file` is given."""
+    """The root of an XML part; None if it is missing. With `file`, a damaged part is reported."""
     if name not in archive.NameToInfo:
         return None
     try:
         data = read_member(archive, name)
-        # the strict form of the standard has the same names under another address
+        # strict OOXML differs in its namespaces alone
         return parse_xml(data.replace(*_STRICT) if _STRICT[0] in data[:4096] else data)
     except RefusedFormat as error:
         if file is None or error.reason != "broken":
@@ -52,7 +52,7 @@ def read_part(archive: zipfile.ZipFile, name: str, file: File | None = None) -> 
 def read_relations(
     archive: zipfile.ZipFile, name: str, file: File | None = None
 ) -> Mapping[str, tuple[str, str]]:
-    """The targets of a part's relations by id, each with the last word of its kind."""
+    """The relations of a part by id: target, and last word of the type."""
     folder, base = posixpath.split(name)
     root = read_part(archive, posixpath.join(folder, f"_rels/{base}.rels"), file)
     found: dict[str, tuple[str, str]] = {}
@@ -76,7 +76,7 @@ def find_main(archive: zipfile.ZipFile) -> str:
 def make_office(
     file: File, kind: str, archive: zipfile.ZipFile, text: str, lost: Counter[str]
 ) -> Entry:
-    """An entry with what the properties of an office file say."""
+    """The entry of an office file, with its properties."""
     said: dict[str, str] = {}
     core = read_part(archive, "docProps/core.xml", file)
     for each in core.iter() if core is not None else ():
@@ -100,17 +100,17 @@ def read_drawn_texts(root: Any) -> Iterator[str]:
 
 
 def write_row(cells: Sequence[str]) -> str:
-    """A row of a table as a line."""
+    """The cells of a row on one line."""
     return " | ".join(" ".join(cell.split()) for cell in cells).rstrip(" |")
 
 
 def is_legacy(data: bytes) -> bool:
-    """Whether a file is in an old format, whatever its name; newer ones with a password are not."""
+    """Whether a file is in an OLE format by its content, and not an encrypted newer one."""
     return data.startswith(OLE) and "EncryptedPackage".encode("utf-16-le") not in data
 
 
 def open_ole(file: File) -> Any:
-    """The streams of a file; `RefusedFormat` if it is none."""
+    """Open an OLE file. Raises `RefusedFormat`."""
     import olefile
 
     if not file.data.startswith(OLE):
@@ -130,13 +130,13 @@ def read_stream(archive: Any, name: str) -> bytes:
 
 
 def make_legacy(file: File, archive: Any, text: str, lost: Counter[str]) -> Entry:
-    """An entry with what the properties of an OLE file say."""
+    """The entry of an OLE file, with its properties."""
     said: dict[str, Any] = {}
     try:
         known = archive.get_metadata()
         said = {name: getattr(known, name) for name in ("title", "author", "keywords")}
         created = read_time(known.create_time) or 0
-        said["created_at"] = max(created, 0)  # of no time, programs write the year 1601
+        said["created_at"] = max(created, 0)  # an unset time is in the year 1601
         encoding = f"cp{known.codepage & 0xFFFF}" if known.codepage else "cp1252"
     except (OSError, ValueError, AttributeError, TypeError):
         encoding = "cp1252"
@@ -153,7 +153,7 @@ def make_legacy(file: File, archive: Any, text: str, lost: Counter[str]) -> Entr
 
 
 def decode_property(value: bytes, encoding: str) -> str:
-    """A stored string without what fills it up; in an unknown encoding, as Western."""
+    """Decode a property without padding; an unknown encoding counts as cp1252."""
     try:
         return value.decode(encoding, "replace").strip("\0 ")
     except LookupError:

@@ -1,7 +1,7 @@
-"""The OLE files of Office, as Microsoft documents them: Word and PowerPoint 97 to 2003.
+"""Word and PowerPoint 97 to 2003, by Microsoft's specifications [MS-DOC] and [MS-PPT].
 
-[MS-DOC] and [MS-PPT] name what is read here: the text of the document, its notes, headers,
-comments and text boxes; of slides in their order, with their notes.
+Read are the text of a document with notes, headers, comments and text boxes; and the slides of a
+presentation in order, with their notes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _OTHERS = re.compile(r"[\x00-\x06\x08\x0e-\x1f]")
 _EQUATION = re.compile(r'^\s*EQ|\\\*\s*(?:"[^"]*"|\S+)|\\\w+(?:\s*\d+)?|[(),;]')
 _HEADING_STYLES, _EMPTY = range(1, 10), ("", "\r", "\x0c")
 _FIB_TABLE, _FIB_ENCRYPTED = 0x0200, 0x0100  # bits of the flags at 0x0A
-_FIB_CHARACTERS, _FIB_PARAGRAPHS, _FIB_DRAWINGS = 0x00FA, 0x0102, 0x022A  # where they are listed
+_FIB_CHARACTERS, _FIB_PARAGRAPHS, _FIB_DRAWINGS = 0x00FA, 0x0102, 0x022A  # offsets of tables
 _DELETED, _ROW_END, _ROW_MARK = 0x0800, 0x2417, "\x1d"
-_OPERANDS = (1, 1, 2, 4, 2, 2, 0, 3)  # bytes that follow a property, by its kind; 0 if it says
+_OPERANDS = (1, 1, 2, 4, 2, 2, 0, 3)  # bytes of a property's operand by kind; 0 is variable
 # Kinds of records, as [MS-PPT] numbers them.
 _TEXT_UTF16, _TEXT_LATIN, _CSTRING = 0x0FA0, 0x0FA8, 0x0FBA  # texts
 _SLIDE_LIST, _SLIDE_PLACE, _USER_EDIT, _DIRECTORY = 0x0FF0, 0x03F3, 0x0FF5, 0x1772  # places
@@ -38,19 +38,19 @@ _FOOTERS, _FOOTER_FLAGS, _SHOWN = 0x0FD9, 0x0FDA, {0: 0x04, 1: 0x10, 2: 0x20}
 # Those of drawings, by [MS-ODRAW].
 _GROUP, _SHAPE, _TEXT_BOX, _CHILD_ANCHOR, _MORE_OPTIONS = 0xF003, 0xF004, 0xF00D, 0xF00F, 0xF122
 _OPTIONS, _IS_TABLE, _ART_TEXT = 0xF00B, 0x039F, 0x00C0  # of a shape: groups may be tables
-_TITLES = (0, 6)  # kinds of text that are titles
-MAX_EDITS = 1_000  # saves that a presentation remembers
-MAX_NESTED_RECORDS = 50  # real ones nest about ten deep
+_TITLES = (0, 6)  # text types of titles
+MAX_EDITS = 1_000  # incremental saves in a presentation
+MAX_NESTED_RECORDS = 50  # real files nest about ten deep
 
 
 def parse_doc(file: File) -> list[Entry]:
-    """A document of Word 97 to 2003, by its table of pieces."""
+    """A document of Word 97 to 2003, read by its piece table."""
     archive = open_ole(file)
     main = read_stream(archive, "WordDocument")
     flags, version = struct.unpack_from("<H", main, 0x0A)[0], struct.unpack_from("<H", main, 2)[0]
     if flags & _FIB_ENCRYPTED:
         raise RefusedFormat("encrypted")
-    if version < 0x00C1:  # Word 97; before it, the table of pieces is another
+    if version < 0x00C1:  # Word 97; earlier piece tables differ
         raise RefusedFormat("unknown", "Word 95 or older: save it as DOCX")
     table = read_stream(archive, "1Table" if flags & _FIB_TABLE else "0Table")
     start, size = struct.unpack_from("<II", main, 0x01A2)
@@ -75,7 +75,7 @@ def parse_doc(file: File) -> list[Entry]:
 
 
 def _read_pieces(main: bytes, table: bytes) -> Iterator[tuple[int, int, str]]:
-    """The pieces of the text in order: where each begins, how wide its characters are, itself."""
+    """The pieces of the text in order: offset, bytes per character, text."""
     at = 0
     while at < len(table) and table[at] == 1:  # formatting
         at += 3 + struct.unpack_from("<H", table, at + 1)[0]
@@ -96,7 +96,7 @@ def _read_pieces(main: bytes, table: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 class _Formats:
-    """Which paragraphs of the stream are headings or end a row, and what is deleted."""
+    """Paragraphs of the stream that are headings or ends of rows, and deleted ranges."""
 
     def __init__(self, main: bytes, table: bytes) -> None:
         self._marks: dict[int, str] = {}
@@ -111,7 +111,7 @@ class _Formats:
         self._starts = sorted(self._marks)
 
     def apply(self, text: str, begin: int, width: int) -> str:
-        """A piece of the text with `#` before its headings, without what is deleted."""
+        """A piece of the text with `#` before headings, without deleted ranges."""
         end = begin + width * len(text)
         near = max(bisect_left(self.deleted, (begin,)) - 1, 0)  # it may begin before the piece
         for start, stop in self.deleted[near : bisect_left(self.deleted, (end,))]:
@@ -124,7 +124,7 @@ class _Formats:
 
 
 def _list_formats(main: bytes, table: bytes, place: int) -> Iterator[tuple[int, int, bytes]]:
-    """Where paragraphs or runs of characters begin and end in the stream, and their formats."""
+    """Start, end and format of the paragraphs or character runs in the stream."""
     start, size = struct.unpack_from("<II", main, place)
     count, row = max(size - 4, 0) // 8, 13 if place == _FIB_PARAGRAPHS else 1
     with suppress(struct.error, IndexError):  # without them, the text is still whole
@@ -141,7 +141,7 @@ def _list_formats(main: bytes, table: bytes, place: int) -> Iterator[tuple[int, 
 
 
 def _is_set(format_: bytes, wanted: int) -> bool:
-    """Whether one of a format's properties is on."""
+    """Whether a property is on in a format."""
     at = 0
     while at + 3 <= len(format_):
         code = struct.unpack_from("<H", format_, at)[0]
@@ -158,13 +158,13 @@ def _read_drawings(data: bytes) -> Iterator[str]:
 
 
 def _number_notes(text: str) -> str:
-    """The marks of notes, which are all the same character, as numbers."""
+    """Number the marks of notes, which are all the same character."""
     numbers = iter(range(1, text.count("\x02") + 1))
     return re.sub("\x02", lambda _: f"[{next(numbers)}] ", text)
 
 
 def _write_word(text: str) -> str:
-    """Word's characters as plain text: fields by their result, cells with bars."""
+    """Replace Word's control characters: fields by their results, ends of cells by bars."""
 
     def show(found: re.Match[str]) -> str:
         name, *said = found[1].split(None, 2) or [""]
@@ -239,7 +239,7 @@ def _find(data: bytes, kind: int) -> _Record | None:
 
 
 def _read_directory(data: bytes, edit: int) -> tuple[Mapping[int, int], int]:
-    """Where each object lies, as of the last save; and the number of the document."""
+    """The offsets of objects as of the last save, and the id of the document."""
     places: dict[int, int] = {}
     document = 0
     for _ in range(MAX_EDITS):
@@ -272,7 +272,7 @@ class _Slides:
         self._links: dict[int, str] = {}
 
     def read(self) -> Iterator[str]:
-        """Lines: each slide with its notes. Damaged slides are left out and named."""
+        """The lines of each slide with its notes; skips and reports damaged slides."""
         listed: dict[int, list[list[_Record]]] = {0: [], 2: []}  # slides; notes
         root = _record(self._data, self._places.get(self._document, len(self._data)))
         if root.kind != _DOCUMENT:
@@ -304,13 +304,13 @@ class _Slides:
                 self._links[atom.number()] = _read_strings(each.body).get(1, "")
 
     def _find_subject(self, place: _Record) -> int:
-        """The slide that notes belong to."""
+        """The id of the slide that notes belong to."""
         at = self._places.get(place.number(), -1)
         atom = _find(self._data[at + 8 : at + 72], _NOTES) if at >= 0 else None  # the first record
         return atom.number() if atom and len(atom.body) >= 4 else 0
 
     def _read_page(self, listed: Sequence[_Record], name: str) -> Iterator[str]:
-        """A page: the texts of its outline, then those of its own."""
+        """The texts of a page: those of the outline, then those of its shapes."""
         at = self._places.get(listed[0].number()) if listed else None
         try:
             yield from self._read_texts(listed[1:])
@@ -371,14 +371,14 @@ class _Slides:
 
 
 def _is_table(group: bytes) -> bool:
-    """Whether a group of shapes is a table: its first shape says so."""
+    """Whether a group of shapes is a table, by the options of its first shape."""
     shape = _find(group, _SHAPE)
     said = _find(shape.body, _MORE_OPTIONS) if shape else None
     return said is not None and _IS_TABLE in dict(_list_options(said))
 
 
 def _list_options(said: _Record) -> Iterator[tuple[int, bytes]]:
-    """The options of a shape: their numbers, and the values of those that have long ones."""
+    """The options of a shape: number, and value if it is stored separately."""
     at = 6 * said.instance
     for place in range(0, at, 6):
         number, size = struct.unpack_from("<HI", said.body, place)
@@ -388,13 +388,13 @@ def _list_options(said: _Record) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_word_art(said: _Record) -> Iterator[str]:
-    """The text of WordArt, which is an option of its shape."""
+    """The text of WordArt, an option of its shape."""
     texts = (value for number, value in _list_options(said) if number == _ART_TEXT)
     yield from filter(None, (text.decode("utf-16-le", "replace").strip("\0") for text in texts))
 
 
 def _read_footers(data: bytes) -> Iterator[str]:
-    """The date, header and footer of slides, as far as they are shown."""
+    """Date, header and footer of slides, if they are shown."""
     flags = _find(data, _FOOTER_FLAGS)
     shown = flags.body[2] if flags else 0
     return (text for at, text in _read_strings(data).items() if shown & _SHOWN.get(at, 0))

@@ -30,11 +30,11 @@ _STYLE = f"{{{_NAMES}style:1.0}}"
 _SHOW = f"{{{_NAMES}presentation:1.0}}"
 _SVG = f"{{{_NAMES}svg-compatible:1.0}}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
-MAX_REPEATED = 1_000  # columns or rows that a cell may stand for; beyond that they are layout
+MAX_REPEATED = 1_000  # repetitions of a column or row; more are layout
 
 
 def parse_opendocument(file: File) -> list[Entry]:
-    """The text in order, then headers and footers; a slide or sheet after another."""
+    """An OpenDocument file: headers, text, notes and footers."""
     lost: Counter[str] = Counter()
     archive = None
     if file.data.startswith(b"PK"):
@@ -78,7 +78,7 @@ class _Reader:
         self._lost = lost
         self.notes: list[str] = []
         self._lists: dict[str, dict[int, str]] = {}
-        """By name of a list style: the format of the numbers at each level, empty for bullets."""
+        """The suffix of numbers by list style and level, empty for bullets."""
         for root in roots:
             for style in root.iter(f"{T}list-style"):
                 levels = self._lists.setdefault(style.get(f"{_STYLE}name", ""), {})
@@ -89,7 +89,7 @@ class _Reader:
                     levels[depth] = suffix if numbers else ""
 
     def read_margins(self, kind: str) -> Iterator[str]:
-        """Headers or footers, each once."""
+        """Distinct headers or footers."""
         seen: set[str] = set()
         for root in self._roots:
             for each in root.iter(f"{_STYLE}{kind}"):
@@ -99,7 +99,7 @@ class _Reader:
                         yield line
 
     def blocks(self, parent: Any) -> Iterator[str]:
-        """The lines of what an element contains."""
+        """The lines of an element's content."""
         readers: Mapping[str, Callable[[Any], Iterator[str]]] = {
             f"{T}p": self._paragraph, f"{T}h": self._paragraph, f"{T}list": self._list,
             f"{_TABLE}table": self._table, f"{_OFFICE}spreadsheet": self._sheets,
@@ -148,7 +148,7 @@ class _Reader:
         yield from behind
 
     def _inline(self, node: Any, behind: list[str]) -> str:
-        """The text of a paragraph; what stands beside it, such as boxes and notes, goes behind."""
+        """The text of a paragraph; text boxes and comments are added to `behind`."""
         parts = [node.text or ""]
         for each in node:
             name = each.tag
@@ -197,11 +197,11 @@ class _Reader:
                     yield from self.blocks([each])
 
     def _object(self, frame: Any) -> Iterator[str]:
-        """The texts of a chart or another document inside; a picture beside it shows the same."""
+        """The texts of an embedded chart or document, or of its picture's description."""
         inner = frame.find(f"{_DRAW}object")
         place = inner.get(_HREF, "").removeprefix("./")
         packed = None
-        if self._archive and place:  # a damaged one counts as an object, like one that is not read
+        if self._archive and place:  # a damaged one counts like an unreadable one
             packed = read_part(self._archive, f"{place}/content.xml", File("", b""))
         bodies = (inner if packed is None else packed).iter(f"{_OFFICE}body")
         lines = [line for body in bodies for line in self.blocks(body) if line.strip()]
@@ -229,7 +229,7 @@ def _read_number(node: Any, name: str, default: int = 1) -> int:
 
 
 def _find_rows(node: Any) -> Iterator[Any]:
-    """The rows of a table, those in groups of rows too, but not those of tables in its cells."""
+    """The rows of a table and of its groups, without those of nested tables."""
     for each in node:
         if each.tag == f"{_TABLE}table-row":
             yield each

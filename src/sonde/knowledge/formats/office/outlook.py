@@ -1,4 +1,4 @@
-"""Messages that Outlook saved, as [MS-OXMSG] describes them, with people and attachments."""
+"""Messages saved by Outlook, by Microsoft's specification [MS-OXMSG]."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _ITEMS = {"IPM.Contact": "VCF", "IPM.Appointment": "ICS", "IPM.Task": "ICS"}
 
 
 def parse_msg(file: File) -> list[Entry]:
-    """A message that Outlook saved, with its attachments."""
+    """A message saved by Outlook, with its attachments."""
     return [make_mail(file, _Storage(open_ole(file)).read_message(0), file.data)]
 
 
 class _Storage:
-    """A message or attachment in an OLE file, and its properties."""
+    """The storage of a message or attachment in an OLE file."""
 
     def __init__(self, archive: Any, path: tuple[str, ...] = (), encoding: str = "cp1252") -> None:
         self._archive, self.path, self._encoding = archive, path, encoding
@@ -72,7 +72,7 @@ class _Storage:
             charset = "utf-8" if shown else self._encoding
             yield _part(f"text/html; charset={charset}", shown.encode() or raw)
         elif not plain and self.read_stream(_PACKED_RTF, "0102"):
-            yield _part("application/x-lzfu", b"")  # to be counted as left out
+            yield _part("application/x-lzfu", b"")  # counts as left out
 
     def _list_attached(self, depth: int) -> Iterator[Message]:
         for attached in self._list_inside("__attach_version1.0_#"):
@@ -93,7 +93,7 @@ class _Storage:
                 yield _Storage(self._archive, path, self._encoding)
 
     def read_person(self, keys: tuple[int, ...]) -> str:
-        """A name and an address; Exchange has addresses that are none of mail."""
+        """Name and mail address of a person; addresses of Exchange are left out."""
         known = dict.fromkeys(map(self.read_text, keys))
         name = next((each for each in known if each and "@" not in each and each[0] != "/"), "")
         address = next((each for each in known if "@" in each), "")
@@ -105,7 +105,7 @@ class _Storage:
         return data
 
     def read_text(self, *keys: int) -> str:
-        """The first of these properties that has a text."""
+        """The text of the first of these properties that has one."""
         for key in keys:
             wide = self.read_stream(key, "001F")
             narrow = self.read_stream(key, "001E").rstrip(b"\0")
@@ -114,7 +114,7 @@ class _Storage:
         return ""
 
     def read_fixed(self, head: int) -> Mapping[int, int]:
-        """Numbers and times by key; they begin behind so many bytes."""
+        """The fixed-size properties by key, after a header of `head` bytes."""
         path = [*self.path, "__properties_version1.0"]
         data = self._archive.openstream(path).read()[head:] if self._archive.exists(path) else b""
         rows = struct.iter_unpack("<HHIQ", data[: len(data) // 16 * 16])

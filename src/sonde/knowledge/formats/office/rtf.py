@@ -1,4 +1,4 @@
-"""RTF: text, tables, links, footnotes, headers and comments, in any encoding that it names."""
+"""RTF: text, tables, links, footnotes, headers and comments, in the declared encodings."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ _DRAWN = frozenset("pict object result shprslt sn sv".split())
 _CHARSETS = {0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gb18030", 136: "cp950",
              161: "cp1253", 162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256",
              186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250"}  # fmt: skip
-"""The encodings that fonts stand for, by Windows' numbers."""
+"""Encodings by the character set numbers of Windows."""
 _HEADING = re.compile(r"(?i)heading (\d)\b")
-_MAX_LEVEL = 9  # of outlines; body text is the level after it
-MAX_GROUPS = 1_000  # open at a time; deeper ones are no honest file
+_MAX_LEVEL = 9  # of outlines; level 9, counted from 0, is body text
+MAX_GROUPS = 1_000  # nested; no real file is deeper
 
 
 @dataclass(slots=True)
 class _Group:
-    """What holds inside a pair of braces."""
+    """The state within a pair of braces."""
 
     into: list[str]
     encoding: str = "cp1252"
     skip: int = 1
-    """Characters behind `\\u` that stand for programs without Unicode."""
+    """Number of fallback characters after `\\u`, for programs without Unicode."""
     hidden: bool = False
     deleted: bool = False
     field_link: list[str] = field(default_factory=list)
     end: str = ""
-    """What closes the group: the destination that it was."""
+    """The destination that the group is for."""
     style: int = -1
     in_table: bool = False
     level: int = 0
@@ -94,9 +94,9 @@ class _Reader:
         self._time: dict[str, int] = {}
         self._high = 0
         self._levels: dict[int, int] = {}
-        """Of headings, by the number of their style."""
-        self._start = 0  # of the paragraph in the text
-        self._marks = 0  # of footnotes
+        """Heading levels by number of the style."""
+        self._start = 0  # index of the paragraph in the text
+        self._marks = 0  # number of footnotes
         self._author: list[str] = []
 
     def read(self) -> None:
@@ -112,7 +112,7 @@ class _Reader:
                 self._write_bytes(plain)
             else:
                 self._flush()
-                self._left = 0  # only characters stand in for one
+                self._left = 0  # fallbacks are plain characters
                 if brace == b"{":
                     if len(self._groups) > MAX_GROUPS:
                         raise RefusedFormat("hostile", "nested too deeply")
@@ -126,7 +126,7 @@ class _Reader:
                     self._control(word.decode(), int(number) if number else None)
                 elif symbol and (begins or symbol != b"*"):
                     self._symbol(symbol)
-            begins = brace == b"{"  # a star says something only there
+            begins = brace == b"{"  # `\*` has a meaning only at the start of a group
         self._flush()
 
     def _write_bytes(self, data: bytes) -> None:
@@ -235,7 +235,7 @@ class _Reader:
             group.encoding = name
 
     def _write_unit(self, unit: int) -> None:
-        """A unit of UTF-16; half of a pair waits for the other."""
+        """Write a unit of UTF-16; a high surrogate waits for the low one."""
         if 0xD800 <= unit < 0xDC00:
             self._high = unit
         elif 0xDC00 <= unit < 0xE000 and self._high:

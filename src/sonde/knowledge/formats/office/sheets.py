@@ -1,4 +1,4 @@
-"""Slides and workbooks: PPTX, XLSX, and what calamine reads of XLS, XLSB and ODS."""
+"""Presentations and workbooks: PPTX, XLSX, and XLS and XLSB by calamine."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _DML = "http://schemas.openxmlformats.org/drawingml/2006/"
 _EOF, _FORMAT, _XF = 0x0A, 0x041E, 0x00E0  # records of XLS: end, number format, cell format
 _TEXT_OBJECT, _CONTINUE, _LINK = 0x01B6, 0x003C, 0x01B8  # comment or text box, its text; link
-_RESULT, _CHART_TEXT = 0x0207, 0x100D  # text of a formula, which may go on; title in a chart
-_CHART = re.compile(rb"\x09\x08\x10\x00\x00\x06\x20\x00.{12}", re.DOTALL)  # begins one
+_RESULT, _CHART_TEXT = 0x0207, 0x100D  # text of a formula, which may be continued; chart title
+_CHART = re.compile(rb"\x09\x08\x10\x00\x00\x06\x20\x00.{12}", re.DOTALL)  # its first record
 _CELLS, _PASSED_OVER = (*range(0x0200, 0x0206), 0x027E, 0x00BD), 0x1065
 _URL = re.compile(
     rb"\xe0\xc9\xea\x79\xf9\xba\xce\x11\x8c\x82\x00\xaa\x00\x4b\xa9\x0b(....)", re.DOTALL
 )
-"""What an address stands behind in a link, and its length."""
-_PASSWORD = 0x002F  # a record among the first of an XLS
-_OLDEST = re.compile(rb"\x09[\x00\x02\x04]\x06\x00")  # begins an XLS before Excel 5
-_OWN_FORMATS = range(164, 383)  # numbers of formats that a file defines
-MAX_CELLS = 5_000_000  # of a workbook: what a parser's memory holds as text
+"""The bytes before an address in a link, and its length."""
+_PASSWORD = 0x002F  # one of the first records of an encrypted XLS
+_OLDEST = re.compile(rb"\x09[\x00\x02\x04]\x06\x00")  # first record of an XLS before Excel 5
+_OWN_FORMATS = range(164, 383)  # numbers of custom formats
+MAX_CELLS = 5_000_000  # of a workbook: as many as fit in a parser's memory as text
 _STYLES, _TEXTS = "xl/styles.xml", "xl/sharedStrings.xml"
 _TEXT_NUMBER = re.compile(rb't="s"[^>]*><v>(\d{1,7})</v>')
 _FORMULA = re.compile(rb"<f[ >/](?:[^<]|<(?!/c>))*?(?=</c>|<v|<is>)(?P<value><v>[^<]|<is>)?")
 
 
 def parse_pptx(file: File) -> list[Entry]:
-    """Slides: their texts, tables, charts, diagrams, notes and comments in order."""
+    """The slides of a presentation with tables, charts, diagrams, notes and comments."""
     archive = open_office(file)
     main = find_main(archive)
     targets = read_relations(archive, main, file)
@@ -104,14 +104,12 @@ def _read_shapes(
             for row in each.iter(f"{_A}tr"):
                 cells = (_read_paragraphs(cell, targets) for cell in row.iter(f"{_A}tc"))
                 yield " | ".join(map(" ".join, cells))
-        elif each.tag == f"{_A}graphicData" and each.get("uri", "").startswith(f"{_DML}table"):
-            yield from _read_shapes(each, targets, archive, lost)
-        elif each.tag == f"{_A}graphicData":
+        elif each.tag == f"{_A}graphicData" and each.get("uri") != f"{_DML}table":
             found = False
             for inner in each:
                 for key in (inner.get(f"{R}id"), inner.get(f"{R}dm")):
                     target = targets.get(key, ("", ""))[0] if key else ""
-                    # a damaged one counts as an object, like one that is not drawn text
+                    # a damaged one counts like one without text
                     root = read_part(archive, target, File("", b"")) if target else None
                     texts = list(read_drawn_texts(root))
                     found = found or bool(texts)
@@ -143,7 +141,7 @@ def _read_paragraphs(shape: Any, targets: Any) -> Iterator[str]:
 
 
 def parse_xlsx(file: File) -> list[Entry]:
-    """A workbook: every sheet as lines of cells, then its comments and links."""
+    """The sheets of a workbook as lines of cells, then comments and links."""
     archive = open_office(file)
     lost: Counter[str] = Counter()
     try:
@@ -171,7 +169,7 @@ def parse_xlsx(file: File) -> list[Entry]:
 
 
 def _leave_out_damaged(file: File, archive: zipfile.ZipFile) -> bytes:
-    """A workbook without damaged styles and shared texts, without which calamine opens none."""
+    """The workbook without damaged styles and shared texts, which calamine cannot open."""
     present = {_STYLES, _TEXTS} & set(archive.namelist())
     damaged = {name for name in present if read_part(archive, name, file) is None}
     packed, highest = io.BytesIO(), 0
@@ -181,7 +179,7 @@ def _leave_out_damaged(file: File, archive: zipfile.ZipFile) -> bytes:
                 data = read_member(archive, name)
                 target.writestr(name, data)
                 highest = max([highest, *map(int, _TEXT_NUMBER.findall(data))])
-        if _TEXTS in damaged:  # cells of numbers are worth having
+        if _TEXTS in damaged:  # empty texts, to keep the cells with numbers
             space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
             empty = "<si><t/></si>" * (highest + 1)
             target.writestr(_TEXTS, f'<sst xmlns="{space}">{empty}</sst>')
@@ -189,7 +187,7 @@ def _leave_out_damaged(file: File, archive: zipfile.ZipFile) -> bytes:
 
 
 def _count_formulas(archive: zipfile.ZipFile, name: str) -> int:
-    """Formulas of a sheet without a result; calamine names a sheet that is damaged."""
+    """The number of formulas without a result; calamine reports a damaged sheet."""
     try:
         found = _FORMULA.finditer(read_member(archive, name))
     except RefusedFormat:
@@ -198,7 +196,7 @@ def _count_formulas(archive: zipfile.ZipFile, name: str) -> int:
 
 
 def parse_workbook(file: File) -> list[Entry]:
-    """A workbook of another program: XLS, XLSB."""
+    """A workbook in XLS or XLSB."""
     import olefile
 
     lost: Counter[str] = Counter()
@@ -211,7 +209,7 @@ def parse_workbook(file: File) -> list[Entry]:
     records = read_stream(archive, name)
     first = islice(_list_records(records), 5)
     if name == "EncryptedPackage" or any(kind == _PASSWORD for kind, _, _ in first):
-        raise RefusedFormat("encrypted")  # which calamine does not say
+        raise RefusedFormat("encrypted")  # calamine does not recognise it
     copy, remarks = io.BytesIO(file.data), list[str]()
     with contextlib.suppress(OSError, ValueError, struct.error, IndexError):
         olefile.OleFileIO(copy, write_mode=True).write_stream("Workbook", _mend_records(records))
@@ -222,8 +220,8 @@ def parse_workbook(file: File) -> list[Entry]:
 
 
 def _read_remarks(records: bytes) -> Iterator[str]:
-    """Comments, text boxes, links, titles of charts and long texts, which calamine leaves out."""
-    left = 0  # characters of a text that are still to come
+    """Comments, text boxes, links, chart titles and long texts, which calamine leaves out."""
+    left = 0  # characters of a text that continue in the next record
     for kind, at, size in _list_records(records):
         body = records[at : at + size]
         if kind == _CONTINUE and left > 0 and size > 1:
@@ -245,7 +243,7 @@ def _read_remarks(records: bytes) -> Iterator[str]:
 
 
 def _list_records(records: bytes | bytearray, at: int = 0) -> Iterator[tuple[int, int, int]]:
-    """Kind, place and size of each record of an XLS."""
+    """Kind, offset and size of each record of an XLS."""
     while at + 4 <= len(records):
         kind, size = struct.unpack_from("<HH", records, at)
         yield kind, at + 4, size
@@ -281,11 +279,10 @@ def _read_sheets(file: File, lost: Counter[str]) -> Iterator[str]:
 
 
 def _mend_records(data: bytes) -> bytes:
-    """An XLS for calamine: number formats with numbers of their own, charts without cells.
+    """Rewrite an XLS to avoid two defects of calamine.
 
-    calamine knows formats below 164 without looking at the file. gnumeric writes its dates under
-    50, which Excel has for dates in Japanese alone: they would come in as numbers. The values that
-    a chart keeps would come in instead of the first cells of its sheet.
+    It takes formats below 164 for built-in ones, but gnumeric stores its dates under 50: they would
+    become numbers. And it reads the cached values of a chart as the first cells of the sheet.
     """
     records = bytearray(data)
     places: dict[int, list[int]] = defaultdict(list)
@@ -310,7 +307,7 @@ def _mend_records(data: bytes) -> bytes:
 
 
 def show_cell(value: Any) -> str:
-    """A value as a spreadsheet shows it."""
+    """The text that a spreadsheet shows for a value."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, float):
@@ -319,4 +316,4 @@ def show_cell(value: Any) -> str:
         return value.date().isoformat()
     if isinstance(value, datetime | date | time):
         return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
-    return str(value).replace("\0", "")  # of texts that calamine takes for one byte a character
+    return str(value).replace("\0", "")  # calamine reads some UTF-16 texts as single bytes

@@ -1,4 +1,4 @@
-"""DOCX, whole: text boxes, content controls, tracked insertions, notes, headers and comments."""
+"""DOCX with text boxes, content controls, tracked insertions, notes, headers and comments."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LINK = re.compile(r'HYPERLINK\s+"([^"]{1,2000})"')
 _HEADING = re.compile(r"(?i)^(?:heading|überschrift|titre|título|titolo) ?(\d)$")
 _MAX_LEVEL = 9  # of lists and headings in Word
+_LIST, _LIST_LEVEL = f"{W}pPr/{W}numPr/{W}numId", f"{W}pPr/{W}numPr/{W}ilvl"
 
 
 def parse_docx(file: File) -> list[Entry]:
-    """A Word document: all of its text in order, then notes, comments, headers and footers."""
+    """A Word document: headers, text, notes, comments and footers."""
     archive = open_office(file)
     reader = _Reader(file, archive, find_main(archive))
     text = "\n".join(reader.read())
@@ -42,12 +43,12 @@ class _Reader:
         self._main = main
         self._relations = read_relations(archive, main, file)
         self._styles: dict[str, tuple[int, str, str]] = {}
-        """By id: the level of a heading (0 for none), and the list that the style belongs to."""
+        """By id of a style: heading level (0 for none), its list, and the level in the list."""
         self._levels: dict[tuple[str, str], tuple[str, str, int]] = {}
-        """By list and level: the kind of number, its text, its start."""
+        """By list and level: number format, pattern of the text, first number."""
         self._counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
         self._numbers: dict[tuple[str, str], int] = {}
-        """Of footnotes and endnotes by kind and id, in the order of their marks."""
+        """Numbers of notes by kind and id, in the order of their marks."""
         self.lost: Counter[str] = Counter()
 
     def read(self) -> Iterator[str]:
@@ -77,11 +78,11 @@ class _Reader:
             self._relations = of_body
             for line in lines:
                 if line.strip() and (line not in seen or kind.endswith("s")):
-                    seen.add(line)  # each section repeats its headers
+                    seen.add(line)  # sections repeat their headers
                     yield line
 
     def _notes(self, root: Any) -> Iterator[str]:
-        """Footnotes, endnotes and comments, each behind its number or author."""
+        """Footnotes, endnotes and comments, with their numbers or authors."""
         for note in root:
             if note.get(f"{W}type") in ("separator", "continuationSeparator", "continuationNotice"):
                 continue
@@ -99,14 +100,10 @@ class _Reader:
     def _read_styles(self) -> None:
         root = self._read_beside("styles.xml")
         for style in root.iter(f"{W}style") if root is not None else ():
-            named = style.find(f"{W}name")
-            name = named.get(f"{W}val", "") if named is not None else ""
+            name = _find_value(style, f"{W}name")
             found = _HEADING.match(name)
             level = int(found[1]) if found else int(name.lower() == "title")
-            numbers = style.find(f"{W}pPr/{W}numPr/{W}numId")
-            depth = style.find(f"{W}pPr/{W}numPr/{W}ilvl")
-            listed = numbers.get(f"{W}val", "") if numbers is not None else ""
-            below = depth.get(f"{W}val", "0") if depth is not None else "0"
+            listed, below = _find_value(style, _LIST), _find_value(style, _LIST_LEVEL, "0")
             self._styles[style.get(f"{W}styleId", "")] = level, listed, below
 
     def _read_numbering(self) -> None:
@@ -139,7 +136,7 @@ class _Reader:
                 yield from self._blocks(each)
 
     def _read_inserted(self, name: str) -> Iterator[str]:
-        """A whole file that Word shows in its place, as HTML, RTF or DOCX."""
+        """The text of an inserted file (altChunk): HTML, RTF or DOCX."""
         try:
             yield self._file.read_nested(name, read_member(self._archive, name))
         except RefusedFormat:
@@ -157,10 +154,7 @@ class _Reader:
         runs = _Runs(self)
         runs.read(paragraph)
         text = "".join(runs.parts)
-        style = paragraph.find(f"{W}pPr/{W}pStyle")
-        known = self._styles.get(
-            style.get(f"{W}val", "") if style is not None else "", (0, "", "0")
-        )
+        known = self._styles.get(_find_value(paragraph, f"{W}pPr/{W}pStyle"), (0, "", "0"))
         mark = self._number(paragraph, known) if text.strip() else ""
         heading = "#" * known[0] + " " if known[0] and text.strip() else ""
         yield heading + mark + text
@@ -169,10 +163,8 @@ class _Reader:
 
     def _number(self, paragraph: Any, style: tuple[int, str, str]) -> str:
         """The number or bullet of a paragraph in a list."""
-        own = paragraph.find(f"{W}pPr/{W}numPr/{W}numId")
-        depth = paragraph.find(f"{W}pPr/{W}numPr/{W}ilvl")
-        number = own.get(f"{W}val", "") if own is not None else style[1]
-        at = depth.get(f"{W}val", "0") if depth is not None else style[2]
+        number = _find_value(paragraph, _LIST, style[1])
+        at = _find_value(paragraph, _LIST_LEVEL, style[2])
         if number in ("", "0") or (number, at) not in self._levels or not at.isdigit():
             return ""
         level = min(int(at), _MAX_LEVEL)
@@ -196,12 +188,18 @@ class _Reader:
         return f"[{self._numbers.setdefault((kind, key), len(self._numbers) + 1)}]"
 
     def target(self, key: str) -> str:
-        """The address that a relation leads to."""
+        """The target of a relation."""
         return self._relations.get(key, ("", ""))[0]
 
 
+def _find_value(node: Any, path: str, default: str = "") -> str:
+    """The `val` attribute of a descendant."""
+    found = node.find(path)
+    return found.get(f"{W}val", default) if found is not None else default
+
+
 def _find_children(parent: Any, tag: str, border: str) -> Iterator[Any]:
-    """The nearest elements of a kind, through content controls and tracked changes."""
+    """The nearest descendants with a tag, looking through other elements up to a border."""
     for each in parent:
         if each.tag == tag:
             yield each
@@ -233,7 +231,7 @@ class _Runs:
         self.boxes: list[Any] = []
         self.parts: list[str] = []
         self._fields: list[tuple[str, int]] = []
-        """Open fields: their instruction, and where their result begins (-1 before it)."""
+        """Open fields: instruction, and index of the first part of the result (-1 before it)."""
 
     def read(self, parent: Any) -> None:
         for each in parent:

@@ -1,4 +1,4 @@
-"""The knowledge of all users in one PostgreSQL database: for teams, and for several servers.
+"""Knowledge of all users in one PostgreSQL database, for teams and several servers.
 
 Every query names the owner; row-level security is the second line of defence.
 """
@@ -22,12 +22,8 @@ from sonde.stores.knowledge.base import (
 )
 from sonde.stores.knowledge.postgres import writing
 from sonde.stores.knowledge.postgres.database import PostgresDatabase
-from sonde.stores.knowledge.postgres.retrieval import (
-    POSTINGS,
-    OwnerVectors,
-    PostgresWords,
-    select_pieces,
-)
+from sonde.stores.knowledge.postgres.vectors import OwnerVectors
+from sonde.stores.knowledge.postgres.words import POSTINGS, PostgresWords, select_pieces
 from sonde.stores.knowledge.rows import (
     HEADS,
     MOST_LISTED,
@@ -72,12 +68,6 @@ class PostgresKnowledge(EntryReader):
 
     def _read(self) -> AbstractContextManager[Any]:
         return self._database.transact(self._owner, read_only=True)
-
-    def generation(self, source: Source) -> int:
-        query = "SELECT generation FROM counters WHERE owner = %s AND source = %s"
-        with self._read() as cursor:
-            row = cursor.execute(query, [self._owner, source]).fetchone()
-        return int(row[0]) if row else 0
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         owner = self._identify()

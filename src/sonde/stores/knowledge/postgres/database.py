@@ -1,4 +1,4 @@
-"""The PostgreSQL database of all users' knowledge: its tables, and a pool of connections."""
+"""The PostgreSQL database of knowledge: its tables and a pool of connections."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _create_tables(cursor: Any) -> None:
             cursor.execute(_TRIGRAMS.format(source))
 
 
-_MAX_CONNECTIONS = 10  # of one server: a tenth of what PostgreSQL takes by default
+_MAX_CONNECTIONS = 10  # of one server: a tenth of PostgreSQL's default limit
 _WAIT_S = 20.0  # how long a request waits for a free connection
 _BEGIN = (
     "SELECT set_config('sonde.owner', %s, true), set_config('search_path', 'sonde, public', true),"
@@ -137,11 +137,11 @@ _PROBLEMS = {
         "Check that PostgreSQL runs and that SONDE_KNOWLEDGE_STORE is right.",
     ),
 }
-"""Name of an error, or empty for any other -> user message and next action."""
+"""User message and next action by class of the driver's error; empty for any other."""
 
 
 class PostgresDatabase:
-    """A pool of connections to one database; creates its tables."""
+    """A pool of connections to one database, whose tables it creates."""
 
     def __init__(
         self, url: str, *, most_connections: int = _MAX_CONNECTIONS, wait_s: float = _WAIT_S
@@ -174,7 +174,7 @@ class PostgresDatabase:
 
     @contextmanager
     def transact(self, owner: str, *, read_only: bool = False) -> Iterator[Any]:
-        """A cursor on only this owner's rows; a reading one sees a single committed state."""
+        """A cursor limited to one owner's rows; with `read_only`, on a single committed state."""
         try:
             with self._pool.connection() as connection, connection.cursor() as cursor:
                 connection.read_only = read_only
@@ -196,7 +196,7 @@ class PostgresDatabase:
 
 
 def _open(cursor: Any) -> None:
-    """Create the tables where there are none; raises `IndexTooNew` for those of a later version."""
+    """Create missing tables. Raises `IndexTooNew` for those of a later version."""
     cursor.execute("SELECT pg_advisory_xact_lock(1397706308)")  # one server at a time
     if cursor.execute("SELECT to_regclass('sonde.format')").fetchone()[0] is None:
         _create_tables(cursor)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sonde.stores.knowledge.base import NUMBERED, Entry, Piece, Source
-from sonde.stores.knowledge.postgres.retrieval import write_vector
+from sonde.stores.knowledge.postgres.words import write_vector
 from sonde.stores.knowledge.rows import (
     HEAD,
     HEADS,
@@ -32,12 +32,12 @@ Owner = tuple[int, str]  # the number that prefixes an owner's words, and the na
 
 
 def pack_row(values: Iterable[Any]) -> list[Any]:
-    """A row with its texts packed for PostgreSQL, which stores no NUL and only valid Unicode."""
+    """A row with its texts packed, since PostgreSQL stores neither NUL nor invalid Unicode."""
     return [pack_text(value) if isinstance(value, str) else value for value in values]
 
 
 def unpack_row(row: Sequence[Any]) -> list[Any]:
-    """A row whose texts were packed."""
+    """A row with its texts unpacked."""
     return [unpack_text(value) if isinstance(value, str) else value for value in row]
 
 
@@ -74,7 +74,7 @@ def put_entries(cursor: Any, owner: Owner, source: Source, entries: Sequence[Ent
 
 
 def remove_entries(cursor: Any, owner: Owner, source: Source, ids: Sequence[str]) -> int:
-    """Remove entries. Returns how many there were."""
+    """Remove entries. Returns how many existed."""
     tally = Tally()
     generation = advance(cursor, owner[1], source)
     gone = _drop(cursor, owner[1], source, generation, ids, tally)

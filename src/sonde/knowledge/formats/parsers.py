@@ -1,4 +1,4 @@
-"""The table of formats: which files are read by what, and what to do with the others."""
+"""The table of formats: the parser of each file, and advice on files without one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BY_SUFFIX: Mapping[str, Parser] = _by_ending({
     "srt vtt": transcripts.parse_subtitles, "jsonl": transcripts.parse_log,
     " ".join(PICTURES): documents.parse_image,
 })  # fmt: skip
-"""What reads which ending. `find_parser` looks into files whose ending does not tell."""
+"""Parsers by ending. Files with other endings are recognised by content in `find_parser`."""
 _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...] = (
     (("html", "htm"), collected.is_bookmarks, collected.parse_bookmarks),
     (("html",), messengers.is_telegram_page, messengers.parse_telegram_page),
@@ -72,7 +72,7 @@ _BY_CONTENT: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], Parser], ...]
     (("sqlite", "sqlite3", "db"), notes.is_apple_notes, notes.parse_apple_notes),
     (("",), lambda data: data.startswith(b"From "), mail.parse_mbox),
 )
-"""What reads files with these endings whose bytes show what they are; asked first."""
+"""Parsers by content for files with these endings; these take precedence."""
 _SHAPES: tuple[tuple[Callable[[File, Any], Iterator[Entry]], Callable[[Any, Any], bool]], ...] = (
     (chats.make_chatgpt, lambda row, _: isinstance(row.get("mapping"), dict)),
     (chats.make_claude, lambda row, _: isinstance(row.get("chat_messages"), list)),
@@ -90,7 +90,7 @@ _SHAPES: tuple[tuple[Callable[[File, Any], Iterator[Entry]], Callable[[Any, Any]
     (messengers.make_signal, lambda row, value: isinstance(value, list) and "body" in row
      and bool({"sent_at", "quote", "reactions"} & set(row))),
 )  # fmt: skip
-"""What makes conversations of each export, and how it is known: by its first row, or all of it."""
+"""Parsers of chat exports in JSON, each with a test of the first row and the whole value."""
 
 
 def _has_roles(value: Any) -> bool:
@@ -107,7 +107,7 @@ def _is_telegram(row: Mapping[str, Any]) -> bool:
 
 
 def _find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | None:
-    """What makes conversations of the rows of a JSON export; None when it is none."""
+    """The function that makes conversations of the rows of a JSON export; None for other JSON."""
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, dict):
         return None
@@ -115,7 +115,7 @@ def _find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | Non
 
 
 def _parse_chat_export(file: File, value: Any) -> Iterable[Entry]:
-    """Every conversation of an export in JSON. One that cannot be read is left out and named."""
+    """The conversations of an export in JSON; skips and reports unreadable ones."""
     make = _find_chat_maker(value)
     assert make
     if make in (messengers.make_slack, messengers.make_signal):
@@ -134,13 +134,13 @@ _JSON: tuple[tuple[Callable[[Any], object], Callable[[File, Any], Iterable[Entry
     (documents.is_notebook, documents.parse_notebook),
     (notes.is_keep, notes.parse_keep),
 )
-"""What reads JSON of which shape."""
+"""Parsers of JSON by shape."""
 _LINES: tuple[tuple[tuple[Source, ...], Callable[[str], bool], Parser], ...] = (
     (("chats",), messengers.is_signal, messengers.parse_signal),
     (("chats",), messengers.is_whatsapp, messengers.parse_whatsapp),
     (("media",), collected.is_clippings, collected.parse_clippings),
 )
-"""What reads text that begins like an export, and which sources it makes."""
+"""Parsers of exports as plain text, by their first lines, and the sources they make."""
 _REFUSED = _by_ending({
     "json": "JSON of no known export", "yaml yml": "YAML without prompts",
     "pages": "of Apple's Pages: export it as DOCX or PDF",
@@ -153,12 +153,12 @@ _REFUSED = _by_ending({
     "mp3 m4a wav ogg flac mp4 mov mkv webm": "sound and video: import a transcript",
     "wpd wps sxw": "of an old word processor: save it as ODT or DOCX",
 })  # fmt: skip
-"""What to do with files that are not read, by ending."""
+"""Advice on files that cannot be imported, by ending."""
 _FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
 
 
 def find_parser(file: File, wanted: Source | None) -> Parser:
-    """What reads a file. Raises `RefusedFormat`."""
+    """The parser of a file. Raises `RefusedFormat`."""
     suffix = file.suffix
     if suffix == "html" and wanted != "media" and notes.is_notion(file):
         return notes.parse_notion
@@ -178,7 +178,7 @@ def find_parser(file: File, wanted: Source | None) -> Parser:
     if file.left_out:
         raise RefusedFormat("broken", f"not JSON: {file.left_out[0].detail}")
     if file.is_named and (suffix in prompts.READERS or suffix not in _REFUSED):
-        return documents.parse_plain_text  # somebody wants to find it, whatever it is
+        return documents.parse_plain_text  # the user named it, so it is imported as text
     raise RefusedFormat("unknown", _REFUSED.get(suffix, f".{suffix}" if suffix else "no ending"))
 
 

@@ -18,21 +18,21 @@ from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match
 from sonde.stores.vectors import Ids
 from sonde.types import Scored
 
-POSTINGS = 60_000  # matches a query may touch before its commonest words are only used to score
-_MAX_SCORED = 100_000  # pieces scored for common words, shared among them: the newest ones
+POSTINGS = 60_000  # matches of a query, beyond which its commonest terms only add to scores
+_MAX_SCORED = 100_000  # newest pieces scored for common terms, divided by their number
 _MAX_COUNTED = 1_500_000
-"""FTS5 counts the holders of a word in every query; beyond this, common words do not score."""
-_SCORED_TWICE = 2  # how much longer the ranking is in which leading words count twice
+"""Holders of common terms that may score: FTS5 counts the holders of a term in every query."""
+_SCORED_TWICE = 2  # length of the ranking in which leading terms count twice, to `limit`
 _BEST = "ORDER BY score DESC, w.rowid LIMIT ?"
 
 
 def read_generation(connection: apsw.Connection, source: Source) -> int:
-    """A number that grows with every change of a source."""
+    """A counter of the changes of a source."""
     return read_number(connection, "SELECT value FROM state WHERE key = ?", (source,))
 
 
 def count_words(connection: apsw.Connection, source: Source, change: Counter[str]) -> None:
-    """Record how many more (or fewer) pieces hold each term."""
+    """Add to the number of pieces that hold each term."""
     rows = [(term, count) for term, count in change.items() if count]
     connection.executemany(
         f"INSERT INTO {source}_lexicon VALUES (?, ?)"
@@ -63,7 +63,7 @@ def select_allowed(
     where: Conditions,
     numbers: Sequence[int] | None = None,
 ) -> Ids:
-    """Which pieces fulfil the conditions: of these, or of all."""
+    """The pieces that fulfil the conditions, of the given ones or of all."""
     condition, values = sqlite_condition(source, where)
     pieces, entries = f"{source}_pieces AS p", f"{source} AS e ON e.number = p.item"
     if numbers is None:
@@ -76,13 +76,13 @@ def select_allowed(
 
 
 def read_arrays(connection: apsw.Connection, query: str, *values: Value) -> list[Ids]:
-    """The columns of a query that gives one row of JSON arrays: faster than a row per number."""
+    """The columns of a query that returns a row of JSON arrays: faster than a row per number."""
     (columns,) = connection.execute(query, values).fetchall()
     return [np.array(json.loads(str(column)), np.int64) for column in columns]
 
 
 class SqliteWords:
-    """The words of one source under some conditions, read by one connection."""
+    """A `WordIndex` on one source, read by one connection."""
 
     def __init__(
         self, connection: apsw.Connection, source: Source, where: Conditions, postings: int
@@ -127,7 +127,7 @@ class SqliteWords:
     def _score_both(
         self, lead: str, terms: Sequence[str], limit: int, *, inside: bool
     ) -> list[Scored]:
-        """Score by all terms; FTS5 counts terms that lead and rank twice, once too often."""
+        """Score by all terms. FTS5 counts those that lead twice, so that part is subtracted."""
         every = f"({lead}) AND ({spell_match(terms)})"
         twice = self._select(every, f"1 {_BEST}", _SCORED_TWICE * limit, inside=inside)
         numbers = json.dumps([number for number, _ in twice])
