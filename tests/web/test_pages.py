@@ -10,6 +10,9 @@ from urllib.parse import parse_qs, quote, urlencode, urljoin, urlsplit
 
 import pytest
 
+from sonde.types import Hit, Span
+from sonde.web.results.groups import describe_reasons
+
 from .conftest import TOKENS, Server
 from .site import EVIL, EVIL_NAME, SECRET, SONDE, Page, make_site, serve_site
 
@@ -318,3 +321,12 @@ def test_every_search_has_an_address_for_programs(site, address, found):
     status, answer = site[0].read(address)
     assert status == 200
     assert found in json.dumps(answer)
+
+
+def test_reasons_are_those_of_the_features_that_count() -> None:
+    def describe(name: str) -> tuple[str, ...]:
+        span, why = Span(1, 1, 0, 1), ((name, 1.0),)
+        return describe_reasons(Hit("/p", "code", "a.py", span, "x", 1.0, "relevance", why=why))
+
+    assert describe("code_lexical") == describe("lexical_rel") == ("contains your words",)
+    assert describe("code_dense") == describe("dense_rel") == ("close in meaning",)
