@@ -120,7 +120,7 @@ def _named_folder(workspace: Workspace, project: str) -> Path:
         raise errors.InvalidRequest(
             f"project {project!r}: {error}",
             user_message=f"There is no folder '{project}'.",
-            next_action="Check the spelling, or name a folder that exists.",
+            next_action="Check the name. list_projects (`sonde projects`) lists what is indexed.",
         ) from error
 
 
