@@ -156,9 +156,7 @@ def _fetch_file(
     if isinstance(content, Skipped):
         raise InvalidRequest(
             f"{path}: {content.reason}",
-            user_message="The file '{path}' cannot be read: {reason}.",
-            path=path,
-            reason=content.reason.replace("_", " "),
+            user_message=f"The file '{path}' cannot be read: {content.reason.replace('_', ' ')}.",
         )
     lines = _LINES.fullmatch(rest)
     rows = content.text.split("\n")

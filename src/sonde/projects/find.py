@@ -208,9 +208,8 @@ def projects_asked(
     if not found:
         raise errors.InvalidRequest(
             f"{named} of {len(known)} projects",
-            user_message="No indexed project fits {named}.",
+            user_message=f"No indexed project fits {' '.join(named)}.",
             next_action="`sonde projects` lists those that are indexed.",
-            named=" ".join(named),
         )
     return found
 
