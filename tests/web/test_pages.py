@@ -184,7 +184,7 @@ def test_projects_and_their_jobs(site):
 
 def test_errors_are_pages_with_a_status_and_a_way_on(site):
     page = open_page(site[0], "/", 400, tab="nowhere")
-    assert "must be one of" in page.text
+    assert "tab must be one of" in page.text, "backticks become code"
     page = open_page(site[0], "/", q="(", tab="lines")
     assert "invalid" in page.text
     open_page(site[0], "/entry", 400, uri="javascript:alert(1)")
