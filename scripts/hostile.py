@@ -358,7 +358,9 @@ def write_table(hostile: Hostile, seed: int) -> str:
     ]
     return "\n".join(
         [
-            ("`make hostile` sends seeded hostile inputs to every surface. "
+            ("Whatever a client sends, sonde answers or refuses it with a clear error, and goes on "
+             "serving others."), "",
+            ("`make hostile` checks this with seeded inputs to every surface. "
              f"Seed {seed}, {sum(hostile.counts.values()):,} inputs:"), "",
             "| surface | sent | answered | refused | closed | problems | slowest (s) | CPU (s) |",
             "|---|--:|--:|--:|--:|--:|--:|--:|", *rows, "",

@@ -37,7 +37,7 @@ class SondeError(Exception):
         next_action: str | None = None,
         **facts: Any,
     ) -> None:
-        self.facts = facts
+        self.facts = facts  # without any, messages are not formatted, whatever they quote
         message = user_message or type(self).user_message
         action = next_action or type(self).next_action
         self.user_message = message.format(**facts) if facts else message

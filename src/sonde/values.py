@@ -107,5 +107,4 @@ def quote_value(value: object) -> str:
 
 def invalid_value(problem: str) -> InvalidRequest:
     """The error for a value that is not accepted."""
-    # Passed as a fact: the problem may quote braces, which str.format would read as fields.
-    return InvalidRequest(problem, user_message="{problem}.", problem=problem)
+    return InvalidRequest(problem, user_message=f"{problem}.")

@@ -44,6 +44,10 @@ QUESTIONS = [
     ("search", "x", "--path", "nowhere"),
     ("related", "src/cart.py:4", "-n", "1"),
     ("projects", "--json"),
+    ("search", "--help"),
+    ("--help", "grep"),
+    ("knowledge", "search", "-h"),
+    ("mcp", "--help"),
     ("knowledge", "search", "invoice"),
     ("--color", "never", "knowledge", "search", "parcels", "--json"),
 ]

@@ -12,11 +12,13 @@ from pathlib import Path
 def test_from_a_folder_of_notes_to_an_answer_and_back(shell, tmp_path: Path):
     vault = tmp_path / "vault"
     vault.mkdir()
-    (vault / "Walrus.md").write_text("The walrus sleeps on the ice. #arctic\n")
+    (vault / "Walrus.md").write_text("# Walrus\n\nThe walrus sleeps on the ice. #arctic\n")
     done = shell.run("knowledge", "import", str(vault))
     assert (done.returncode, done.stdout) == (0, "✓ 1 added\n"), done.stderr
     found = json.loads(shell.run("knowledge", "search", "sleeping", "walruses", "--json").stdout)
     (row,) = found["results"]
+    shown = shell.run("knowledge", "search", "walruses").stdout.splitlines()
+    assert shown[1:] == ["  The walrus sleeps on the ice. #arctic"], "without its heading"
     assert (row["title"], row["tags"]) == ("Walrus", ["arctic"])
     read = shell.run("knowledge", "get", row["uri"])
     assert "sleeps on the ice" in read.stdout

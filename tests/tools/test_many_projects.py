@@ -11,6 +11,7 @@ import pytest
 from tests.trees import write_files
 
 from sonde.app import App
+from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
@@ -85,6 +86,17 @@ def test_the_answer_says_which_projects_were_ranked(many: App) -> None:
     assert re.fullmatch(r"Ranked [1-3] of 8 projects: .*billing.* search it alone\.", note), note
     assert "Ranked" not in read_note("read_settings")  # all eight
     assert "Ranked" not in read_note('"Settings that every project"')  # lines, wherever they are
+
+
+def test_a_project_can_be_named_by_its_folder_if_only_one_is(many: App, tmp_path: Path) -> None:
+    for place in ("old/archive", "old/twice", "older/twice"):
+        made = write_files(tmp_path / place, {"shelf.py": "def put_on_shelf():\n    return 1\n"})
+        create_index(many, project=str(made), work=Work())
+    answer = search_code(many, "put_on_shelf", project="archive", work=Work())
+    assert answer["results"][0]["path"] == "shelf.py"
+    for project in ("twice", "physics", "shelf.py"):
+        with pytest.raises(InvalidRequest, match=project):
+            search_code(many, "put_on_shelf", project=project, work=Work())
 
 
 def test_filters_hold_before_projects_are_chosen(many: App) -> None:

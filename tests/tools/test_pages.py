@@ -260,8 +260,10 @@ def test_regex_options_and_columns(app: App) -> None:
     with pytest.raises(InvalidPattern):
         regex_search(app, "(", work=Work())
     for verb in ALL_FOUR:
-        with pytest.raises(EmptyQuery):
+        with pytest.raises(EmptyQuery) as refused:
             verb(app, "  ", work=Work())
+        wanted = "pattern" if verb is regex_search else "query"
+        assert f"`{wanted}`" in refused.value.next_action
 
 
 @pytest.mark.parametrize("context", [0, 1])

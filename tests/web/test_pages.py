@@ -10,6 +10,9 @@ from urllib.parse import parse_qs, quote, urlencode, urljoin, urlsplit
 
 import pytest
 
+from sonde.types import Hit, Span
+from sonde.web.results.groups import describe_reasons
+
 from .conftest import TOKENS, Server
 from .site import EVIL, EVIL_NAME, SECRET, SONDE, Page, make_site, serve_site
 
@@ -181,7 +184,7 @@ def test_projects_and_their_jobs(site):
 
 def test_errors_are_pages_with_a_status_and_a_way_on(site):
     page = open_page(site[0], "/", 400, tab="nowhere")
-    assert "must be one of" in page.text
+    assert "tab must be one of" in page.text, "backticks become code"
     page = open_page(site[0], "/", q="(", tab="lines")
     assert "invalid" in page.text
     open_page(site[0], "/entry", 400, uri="javascript:alert(1)")
@@ -318,3 +321,12 @@ def test_every_search_has_an_address_for_programs(site, address, found):
     status, answer = site[0].read(address)
     assert status == 200
     assert found in json.dumps(answer)
+
+
+def test_reasons_are_those_of_the_features_that_count() -> None:
+    def describe(name: str) -> tuple[str, ...]:
+        span, why = Span(1, 1, 0, 1), ((name, 1.0),)
+        return describe_reasons(Hit("/p", "code", "a.py", span, "x", 1.0, "relevance", why=why))
+
+    assert describe("code_lexical") == describe("lexical_rel") == ("contains your words",)
+    assert describe("code_dense") == describe("dense_rel") == ("close in meaning",)

@@ -263,6 +263,14 @@ def test_a_word_that_occurs_nowhere_finds_no_notes_but_one_of_a_note_does(visit)
     assert page.locator(".of-notes").count() == 1
 
 
+def test_a_note_that_answers_better_than_any_file_comes_first(visit):
+    page = visit("/?q=when+do+we+raise+the+price+at+the+meeting")
+    assert files(page)[0] == "note"
+    assert len(files(page)) > 1
+    page.goto("/?q=price")
+    assert files(page).index("note") > 0
+
+
 def test_a_file_that_is_not_there_can_be_looked_for(visit):
     page = visit("/view?path=web/nope/stock.js")
     page.get_by_role("link", name="Look for it by name").click()

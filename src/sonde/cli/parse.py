@@ -48,7 +48,7 @@ def _value(*names: str, about: str, metavar: str = "", words: Words = "", **more
 
 GLOBALS = (
     _value("-p", "--project", metavar="PATH", words="project",
-           about="the project's folder (default: detected)"),
+           about="the project's folder or name (default: detected)"),
     _flag("--json", about="print the answer as JSON"),
     _flag("-y", "--yes", about="answer yes to every question"),
     _flag("-q", "--quiet", about="print results only: no progress, no notes"),

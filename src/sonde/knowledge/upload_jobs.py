@@ -71,9 +71,8 @@ def _choose_owner(library: Library, into: str, caller: Caller) -> str:
         return into or caller.user
     raise OutsideRoots(
         f"{caller.user} may not fill {into!r}",
-        user_message="You may not add to the collection '{into}'.",
+        user_message=f"You may not add to the collection '{into}'.",
         next_action="Ask the operator: `sonde users allow NAME --knowledge COLLECTION`.",
-        into=into,
     )
 
 

@@ -300,10 +300,8 @@ def _contains_secret(data: bytes, path: str) -> bool:
 def _refuse_shown(path: str, reason: str) -> FileNotAdmitted:
     return FileNotAdmitted(
         f"{path}: {reason}",
-        user_message="'{path}' is not shown: {reason}.",
+        user_message=f"'{path}' is not shown: {REASONS[reason]}.",
         next_action="Secrets, links and files with several hard links are never opened.",
-        path=path,
-        reason=REASONS[reason],
     )
 
 

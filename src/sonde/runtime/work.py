@@ -36,9 +36,8 @@ def explain_os_error(error: OSError, path: Path) -> Exception:
     if error.errno in (errno.EACCES, errno.EPERM):
         return PermissionDenied(
             detail,
-            user_message="There is no permission to use '{path}'.",
+            user_message=f"There is no permission to use '{error.filename or path}'.",
             next_action="Give yourself access to it, or set SONDE_HOME to a folder of yours.",
-            path=error.filename or path,
         )
     return StorageUnusable(detail)
 

@@ -120,9 +120,8 @@ def push_project(
     if "@" in name or not leads_below(name):
         raise InvalidRequest(
             f"repository={name!r}",
-            user_message="'{name}' cannot be the name of a repository: no '@', no '..'.",
+            user_message=f"'{name}' cannot be the name of a repository: no '@', no '..'.",
             next_action="Name it by --repository, such as team/shop.",
-            name=name,
         )
     shared = SharedIndex(url, create=True)
     recipe = recipe_of(project.tree)
@@ -238,9 +237,8 @@ def _read_text(project: Project, state: FileState) -> bytes:
     if isinstance(found, Skipped) or (found.size, found.mtime_ns) != (state.size, state.mtime_ns):
         raise FileMissing(
             f"{state.path} changed while it was pushed",
-            user_message="'{path}' changed while it was pushed.",
+            user_message=f"'{state.path}' changed while it was pushed.",
             next_action="Push again; what was stored so far is used.",
-            path=state.path,
         )
     return found.data
 

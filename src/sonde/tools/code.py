@@ -37,7 +37,7 @@ _SHORTEST_CHUNK = 200
 
 Mode = Literal["auto", "hybrid", "semantic", "lexical", "related", "history"]
 ProjectsParam = Annotated[
-    str | None, Param("Folder of the project, or 'all'; default: here", max_length=4096)
+    str | None, Param("Folder or name, or 'all'; default: here", max_length=4096)
 ]
 CursorParam = Annotated[
     str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000)

@@ -62,7 +62,7 @@ _VIEW: Mapping[str, Any] = {
     "max_tokens": _terse(
         int, "Size of the answer; the rest comes by cursor", minimum=400, maximum=20_000
     ),
-    "project": _terse(str, "Folder of the project, or `all`; default: here", max_length=4096),
+    "project": _terse(str, "Folder or name, or `all`; default: here", max_length=4096),
     "cursor": _terse(str, "next_cursor of an earlier answer; needs nothing else", max_length=2_000),
 }
 _RANKED: Mapping[str, Any] = {

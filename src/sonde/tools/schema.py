@@ -142,11 +142,8 @@ def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArg
         advice = "It takes no arguments."
     return UnknownArgument(
         f"{owner} has no argument {values.quote_value(spelling)}. {advice}",
-        user_message="{owner} has no argument {spelling}.",
-        next_action="{advice}",
-        owner=owner,
-        spelling=values.quote_value(spelling),
-        advice=advice,
+        user_message=f"{owner} has no argument {values.quote_value(spelling)}.",
+        next_action=advice,
     )
 
 

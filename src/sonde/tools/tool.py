@@ -185,10 +185,8 @@ def find_tool(tools: Iterable[Tool], name: str) -> Tool:
     names = list(dict.fromkeys(known[key].name for key in near))
     raise UnknownArgument(
         f"unknown tool {name!r}",
-        user_message="There is no tool named '{name}'.",
-        next_action="{advice}",
-        name=name,
-        advice=f"Did you mean {' or '.join(names)}?"
+        user_message=f"There is no tool named '{name}'.",
+        next_action=f"Did you mean {' or '.join(names)}?"
         if names
         else "List the tools for their names.",
     )

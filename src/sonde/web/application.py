@@ -198,9 +198,7 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
         missing = NoSuchAddress(request.url.path, address=request.url.path)
         return refuse_request(missing, request.scope)
     wrong = InvalidRequest(
-        f"{request.method} {request.url.path}: {error.status_code}",
-        user_message="{problem}.",
-        problem=error.detail,
+        f"{request.method} {request.url.path}: {error.status_code}", user_message=f"{error.detail}."
     )
     response = refuse_request(wrong, request.scope)
     response.status_code = error.status_code
@@ -356,12 +354,10 @@ def _listen(access: Access) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
+        place = f"{access.host}:{access.port}"
         raise InvalidRequest(
-            f"{access.host}:{access.port}: {error}",
-            user_message="Cannot listen at {host}:{port}: {problem}.",
+            f"{place}: {error}",
+            user_message=f"Cannot listen at {place}: {error.strerror or error}.",
             next_action="Choose another --port, or stop the program that uses it.",
-            host=access.host,
-            port=access.port,
-            problem=error.strerror or error,
         ) from error
     return listener

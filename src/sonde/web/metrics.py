@@ -139,10 +139,8 @@ class AuditLog:
         except OSError as error:
             raise InvalidRequest(
                 str(error),
-                user_message="The audit log '{path}' cannot be written: {reason}.",
+                user_message=f"The audit log '{path}' cannot be written: {error.strerror}.",
                 next_action="Name a file in a folder that you can write to: --audit-log FILE.",
-                path=path,
-                reason=error.strerror,
             ) from error
 
     def _open(self) -> int:

@@ -228,7 +228,6 @@ class Provider:
 def _refuse(problem: str) -> TokenRequired:
     return TokenRequired(
         problem,
-        user_message="Signing in failed: {problem}.",
+        user_message=f"Signing in failed: {problem}.",
         next_action="Try again. If it keeps failing, ask the operator of this server.",
-        problem=problem,
     )

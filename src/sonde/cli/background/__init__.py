@@ -15,6 +15,8 @@ _TAKING = ("-p", "--project", "--color")  # options before the command that have
 
 def find_command(argv: Sequence[str]) -> str:
     """The command in a command line, of `knowledge` with its action; empty if there is none."""
+    if "-h" in argv or "--help" in argv:
+        return "help"
     words = iter(argv)
     for word in words:
         if not word.startswith("-"):

@@ -50,10 +50,8 @@ def run_tree(session: Session) -> int:
     if not root.is_dir():
         raise NodeMissing(
             f"{root} is no folder",
-            user_message="There is no {what} '{path}'.",
+            user_message=f"There is no folder '{root}'.",
             next_action="Check the spelling. Without a folder, the current one is scanned.",
-            what="folder",
-            path=str(root),
         )
     index = find_index_of(disk, Caller(), root)
     report: ScanReport | None = None

@@ -120,9 +120,8 @@ def choose_agents(machine: Machine, names: list[str]) -> list[Agent]:
         if name not in known:
             raise UnknownArgument(
                 f"unknown agent {name}",
-                user_message="No agent is called {name}.",
+                user_message=f"No agent is called {name}.",
                 next_action="Choose from: " + ", ".join(known) + ".",
-                name=name,
             )
     return [known[name] for name in dict.fromkeys(names)] or machine.find_agents()
 

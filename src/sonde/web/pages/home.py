@@ -150,18 +150,11 @@ def find_examples(project: Project, root: str) -> Iterator[tuple[str, str, str, 
             (each for each in plain if each.isidentifier() and not each.startswith("_")), ""
         )
         if name:
+            pattern, glob = rf"\b{name}\w*", f"**/{stem}*"
             yield "braces", name, "a name", link_to("/", project=root, q=name, tab="code")
+            yield "regex", pattern, "a pattern", link_to("/", project=root, q=pattern, tab="lines")
+            yield "folder", glob, "paths", link_to("/", project=root, q=glob, tab="paths")
             break
-    yield (
-        "regex",
-        "TODO|FIXME",
-        "a pattern",
-        link_to("/", project=root, q="TODO|FIXME", tab="lines"),
-    )
-    if code:
-        ending = code[len(code) // 2].rpartition(".")[2]
-        glob = f"**/*.{ending}"
-        yield "folder", glob, "paths", link_to("/", project=root, q=glob, tab="paths")
 
 
 def _show_first_steps(work: Work) -> Markup:

@@ -165,7 +165,7 @@ def show_error(error: SondeError) -> Markup:
         advice = tag("a", "Look for it by name", href=link_to("/", tab="paths", q=name))
     return tag(
         "section",
-        tag("h2", error.user_message),
+        tag("h2", show_sentence(error.user_message)),
         tag("p", advice),
         tag("p", tag("code", error.code)),
         class_="note error",

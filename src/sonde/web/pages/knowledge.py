@@ -158,7 +158,7 @@ def _describe_entry(app: App, entry: Entry, work: Work) -> Json:
 
 def _show_row(row: Json, asked: KnowledgeForm) -> Markup:
     source, title = str(row["source"]), str(row["title"] or row["uri"])
-    snippet = str(row["snippet"] or "")
+    snippet = str(row["snippet"] or "").removeprefix(f"# {title} ")
     opening = mark_words(snippet, find_query_words(asked.query))
     link = tag("a", title, href=link_to("/entry", uri=row["uri"]), class_="open")
     tags = [tag("a", f"#{each}", href=asked.link(label=each), class_="tag")
