@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import StringIO
 from itertools import islice
 
 from sonde import errors
@@ -315,7 +316,8 @@ def read_current_text(
             f"lines={lines!r}", user_message="`lines` is a number or two, such as '10-40'."
         )
     first, last = int(match[1]), int(match[2] or match[1])
-    return "".join(content.text.splitlines(keepends=True)[first - 1 : last])
+    rows = StringIO(content.text)  # `splitlines` also splits at form feeds, and at U+2028
+    return "".join(islice(rows, first - 1, last))
 
 
 def list_chunks(
