@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack, closing
 
 from sonde.embedding.base import Embedder
-from sonde.errors import Cancelled, IndexBusy, SondeError
+from sonde.errors import IndexBusy
 from sonde.indexing.pipeline import refine_vectors
 from sonde.projects.project import Project, Workspace
-from sonde.projects.update import follow_project, index_job, update_project
+from sonde.projects.update import follow_project, index_job, reindex_stale_files
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work, WriterLock
 
-_WRITER_WAIT_S = 0.1  # an answer that waits longer says what was left out instead
 _WANTED_FILES = 20  # the files shown most that get their deep vectors first
-
-log = logging.getLogger(__name__)
 
 
 def count_damaged(project: Project) -> int:
@@ -37,15 +33,7 @@ def mend_vectors(workspace: Workspace, project: Project, work: Work) -> bool:
     if workspace.stays:
         index_job(workspace, project, existing=True)
         return False
-    try:
-        with project.lock.held(work, wait_s=_WRITER_WAIT_S):
-            update_project(workspace, project, work, paths=(), existing=True)
-            return True
-    except Cancelled:
-        raise
-    except SondeError as error:
-        log.info("vectors of %s stay damaged: %s", project.root, error)
-        return False
+    return reindex_stale_files(workspace, project, (), work)
 
 
 def model_mismatch_note(workspace: Workspace, project: Project) -> str:

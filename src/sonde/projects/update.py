@@ -329,19 +329,28 @@ def _bring_in_step(workspace: Workspace, project: Project, found: Coverage, work
         if before and before.result and "unreadable" in before.result.skipped:
             return _UNREADABLE
         return before.error.user_message if before and before.error else ""
-    paths = found.differing if few else None
+    done = _update_in_answer(workspace, project, found.differing if few else None, work)
+    if isinstance(done, IndexReport):
+        return _UNREADABLE if "unreadable" in done.skipped else ""
+    return "" if isinstance(done, errors.IndexBusy) else done.user_message
+
+
+def _update_in_answer(
+    workspace: Workspace, project: Project, paths: Iterable[str] | None, work: Work
+) -> IndexReport | errors.SondeError:
+    """Index what an answer waits for. Returns the error if that is not possible at once: the answer
+    still has an index to come from."""
+    hurried = workspace.stays
     try:
         with project.lock.held(work, wait_s=_WRITER_WAIT_S):
-            report = update_project(
-                workspace, project, work, paths=paths, existing=True, hurried=workspace.stays
+            return update_project(
+                workspace, project, work, paths=paths, existing=True, hurried=hurried
             )
-            return _UNREADABLE if "unreadable" in report.skipped else ""
     except errors.Cancelled:
         raise
     except errors.SondeError as error:
-        # the search still has an index to answer from
         log.info("%s is not updated: %s", project.root, error)
-        return "" if isinstance(error, errors.IndexBusy) else error.user_message
+        return error
 
 
 def _describe(workspace: Workspace, project: Project, found: Coverage, why: str = "") -> str:
@@ -383,15 +392,7 @@ def is_being_written(workspace: Workspace, project: Project) -> bool:
 
 
 def reindex_stale_files(
-    workspace: Workspace, project: Project, changed: set[str], work: Work
+    workspace: Workspace, project: Project, changed: Iterable[str], work: Work
 ) -> bool:
-    """Index changed files of an answer. Returns false if the index cannot be written now."""
-    try:
-        with project.lock.held(work, wait_s=_WRITER_WAIT_S):
-            update_project(workspace, project, work, paths=changed, existing=True, hurried=True)
-    except errors.Cancelled:
-        raise
-    except errors.SondeError:
-        # busy: the writer will find them; not writable: the hits say that they are stale
-        return False
-    return True
+    """Index changed files of an answer, and damaged vectors. False if that is not possible now."""
+    return isinstance(_update_in_answer(workspace, project, changed, work), IndexReport)

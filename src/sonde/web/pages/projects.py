@@ -282,6 +282,7 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
         tag("td", html.show_age(job["startedAt"])),
         tag("td", html.show_button(f"/jobs/{job['jobId']}/stop", "Stop", label=f"Stop this {kind}")
             if running else None),
+        data_row=job["jobId"],
         data_job=job["jobId"] if running else None,
         data_reload=reload,
     )  # fmt: skip
