@@ -126,7 +126,7 @@ def files_with(app: App, word: str) -> dict[str, str]:
 def test_lines_of_a_file_are_counted_as_by_searches(
     open_app: Callable[..., App], root: Path
 ) -> None:
-    """Form feeds between sections, as in GNU sources, and other separators of Unicode end no line."""
+    """Form feeds, as between the sections of GNU sources, and Unicode's separators end no line."""
     write_files(root, {"pages.c": "one\n\f\ntwo \v \x1c \u2028 \u0085\nthree\r\nfour\n"})
     app = open_app()
     line = regex_search(app, "^four", work=Work())["results"]["matches"][0]["match"]["line_number"]

@@ -107,14 +107,6 @@ class NodeDetail:
         return self.node.kind == FILE and self.node.links == 1 and may_show(list(self.names))
 
 
-@dataclass(frozen=True, slots=True)
-class LiveDetail:
-    """A name that the scan has not reached, as it is on the disk."""
-
-    place: Place
-    facts: Facts
-
-
 def list_folder(
     disk: Disk,
     place: Place,
@@ -203,12 +195,12 @@ def inspect_node(disk: Disk, index: DiskIndex, node: Node) -> NodeDetail:
     return NodeDetail(index, node, names, digest, _find_scan_time(tree), since)
 
 
-def read_live_detail(place: Place) -> LiveDetail:
+def read_live_facts(place: Place) -> Facts:
     """What the disk says about a place that the scan has not reached."""
     facts = look_live(Path(place.index.root), place.inner_path)
     if facts is None:
         raise miss_node(place, "path")
-    return LiveDetail(place, facts)
+    return facts
 
 
 def preview_file(disk: Disk, index: DiskIndex, node: Node) -> Content:

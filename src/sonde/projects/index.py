@@ -87,7 +87,7 @@ def confirm_creation(
     find.require_consent(workspace, work, "create_index", project, question, confirm)
 
 
-def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> None:
+def index_at_start(workspace: Workspace) -> None:
     """Begin to index the project that a server was started in, where `autoIndex` consents to it.
 
     Waits a moment, so that the first search of a small project finds everything.
@@ -98,7 +98,7 @@ def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> 
         project = find.find_project(workspace)
         if not project.is_indexed():
             confirm_creation(workspace, project, Work(), None)
-            start_indexing(workspace, project).wait(timeout_s=wait_s)
+            start_indexing(workspace, project).wait(timeout_s=FIRST_INDEX_WAIT_S)
     except errors.SondeError as error:
         log.warning("the project is not indexed by itself: %s", error)
 
@@ -349,8 +349,3 @@ def list_paths(workspace: Workspace, project: str | None, prefix: str, limit: in
         return sorted(path for path in paths if path.startswith(prefix))[:limit]
     walked = (entry.path for entry in found.tree.walk() if isinstance(entry, ListedFile))
     return sorted(islice((path for path in walked if path.startswith(prefix)), limit))
-
-
-def list_roots(workspace: Workspace, prefix: str, limit: int) -> Sequence[str]:
-    """Roots of indexed projects that start with a prefix."""
-    return [name for name in find.list_project_names(workspace) if name.startswith(prefix)][:limit]

@@ -66,7 +66,7 @@ class Asked:
     project: str = ""
 
     def is_like(self, other: Asked) -> bool:
-        """Whether it differs only in its words, so that old results can stay until new ones come."""
+        """Whether at most the words differ, so that old results can stay until new ones come."""
         return (self.kind, self.project) == (other.kind, other.project)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +18,7 @@ from sonde.errors import ConfirmationRequired, IndexBusy, SondeError
 from sonde.policy.changes import has_hook, remove_hook
 from sonde.runtime.private import OWN_NAMES
 from sonde.runtime.work import WriterLock
-from sonde.stores.files import read_json
+from sonde.stores.files import measure_folder, read_json
 from sonde.stores.records import list_recorded
 from sonde.text.formats import format_bytes
 
@@ -137,13 +136,7 @@ def _list_storage(home: Path, *, keep_knowledge: bool) -> Iterator[Leftover]:
 
 
 def _measure(path: Path) -> int:
-    if not path.is_dir():
-        return path.lstat().st_size
-    return sum(
-        entry.lstat().st_size
-        for folder, _, names in os.walk(path)
-        for entry in map(Path(folder).joinpath, names)
-    )
+    return measure_folder(path) if path.is_dir() else path.lstat().st_size
 
 
 def _remove(leftover: Leftover) -> None:
