@@ -1,8 +1,8 @@
-"""The scan of a folder into its tree: one walk that writes only what changed, keeping ids.
+"""The scan of a folder: one walk that updates the stored tree and keeps the ids of nodes.
 
-A folder is read whole and compared with the stored children before its subfolders are entered,
-one after another. So the stored nodes are a tree at any moment, and totals are written when a
-folder is done. Only metadata is read, and an error in one folder does not stop the walk.
+A folder is compared with its stored children before its subfolders are entered, so the stored nodes
+form a tree at any time. Totals are written when a folder is done. Only metadata is read, and an
+error in one folder does not stop the walk.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class TreeScan:
         return None
 
     def _judge(self, inner: _Frame, *, counted: bool) -> int:
-        """OK if an opened folder should be walked, else the reason not to."""
+        """The state of an opened folder: OK if it is to be walked."""
         if inner.identity in self._above:
             return base.LOOP
         if counted or inner.identity in self._entered:

@@ -100,8 +100,8 @@ def find_home_folder() -> Path | None:
 
 
 def _locate(disk: Disk, session: ShellSession, target: Path) -> Place:
-    """The tree that holds a path: the current one if it does, else the nearest above it. A path in
-    no tree gets the same error whether it exists or not."""
+    """The place of a path: in the current tree if that contains it, else in the innermost one. A
+    path outside all trees gets the same error whether it exists or not."""
     known, current = disk.list_indexes(session.owner), session.index
     for place in (target, resolve_path(target)):
         holding = [index for index in known if place.is_relative_to(index.root)]

@@ -1,4 +1,4 @@
-"""Disk: the scanned trees of an installation, and the values that services on them share."""
+"""Disk: the scanned trees of an installation, and the pages, sets and reports made from them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ from sonde.text.languages import language_of
 from sonde.types import LOCAL, Chunk, IndexReport, Json, ListedFile, Progress, Skipped
 
 INDEX_QUESTION = "Index "
-"""How the question begins that naming a detected project answers."""
+"""Start of the question that naming a detected project answers with yes."""
 FIRST_INDEX_WAIT_S = 2.0  # as long as a person waits for a first answer; a small project takes less
 PLAIN_LANGUAGES_SHOWN = 10  # the commonest without a grammar; the rest is a long tail
 MOST_SKIPPED = 100
@@ -88,7 +88,7 @@ def confirm_creation(
 
 
 def index_at_start(workspace: Workspace) -> None:
-    """Begin to index the project that a server was started in, where `autoIndex` consents to it.
+    """Start indexing the project that a server was started in, if `autoIndex` consents to it.
 
     Waits a moment, so that the first search of a small project finds everything.
     """
@@ -259,7 +259,7 @@ def _show_progress(progress: Progress) -> Json:
 
 
 def _explain_skipped(skipped: Mapping[str, str]) -> Mapping[str, str]:
-    """What was left out, and how to index it although it looks like a secret."""
+    """A skipped file, with advice where the user may allow it although it looks like a secret."""
     path, reason, detail = (skipped.get(name, "") for name in ("path", "reason", "detail"))
     if can_allow(reason, detail):
         pattern = f"{path}/" if detail.startswith("vendor/") else path

@@ -1,4 +1,4 @@
-"""Searching a project before its first index: the files as they are, chosen by words.
+"""Search without an index: files are chosen by their words and indexed temporarily.
 
 Every admitted file is read once and its words are counted; the few files that fit best are indexed
 in a temporary folder and ranked like any others.

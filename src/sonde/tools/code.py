@@ -222,7 +222,7 @@ def cortex_search(
     else:
         if not query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
-        # what a filter lets through is found, however little it has to do with the query
+        # a filter alone decides: results need no minimum score
         options = SearchOptions(
             limit or DEFAULT_LIMIT, -1.0, tuple(tags or ()), tuple(chunk_types or ())
         )

@@ -105,7 +105,7 @@ def inspect(
     place = scope.find_place(disk, session, path or ".")
     found = scope.walk_to(disk, place)
     if found is None:
-        return nodes.show_live_node(place, listing.read_live_facts(place), caller, units)
+        return nodes.show_live_node(listing.read_live_detail(place), caller, units)
     return nodes.show_node(listing.inspect_node(disk, place.index, found), caller, units)
 
 
@@ -233,7 +233,7 @@ def read_detail_of_path(
     place = scope.find_inner_place(disk, scope.find_index(disk, caller, index_id), path)
     node = scope.walk_to(disk, place)
     if node is None:
-        return dict(nodes.show_live_node(place, listing.read_live_facts(place), caller))
+        return dict(nodes.show_live_node(listing.read_live_detail(place), caller))
     return dict(nodes.show_node(listing.inspect_node(disk, place.index, node), caller, whole=True))
 
 

@@ -135,7 +135,7 @@ def build_application(
         return JSONResponse({"status": status}, 200 if status == "ready" else 503)
 
     async def show_metrics(request: Request) -> Response:
-        # how much there is, is known to those who see all of it
+        # sizes of the shared index are for the operator, who sees all of it
         is_operator = request.scope[SCOPE_CALLER].user == LOCAL
         state = find_mirrors_state(parts.app) if is_operator else None
         text = parts.metrics.render(state.as_metrics() if state else {})

@@ -1,7 +1,7 @@
 """The guard in front of everything that is served over HTTP.
 
 It checks the Host and Origin headers, the path, the token, the size of the body and the rate.
-What passes carries a `Caller`; nothing behind the guard decides any of this again.
+Requests that pass carry a `Caller`; nothing behind the guard checks any of this again.
 """
 
 from __future__ import annotations

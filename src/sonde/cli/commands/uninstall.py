@@ -37,7 +37,7 @@ class Leftover:
 
 
 def run_uninstall(session: Session) -> int:
-    """List what is there, ask, and remove it; the program itself is left to its installer."""
+    """List everything, ask, and remove it, except for the program, which its installer removes."""
     args, home = session.args, session.settings.home
     roots = [root for _, root in list_recorded(home) if root.is_dir()]
     steps = list(_plan_agents(session, roots))
@@ -122,7 +122,7 @@ def _list_hooks(roots: list[Path]) -> Iterator[Leftover]:
 
 
 def _list_storage(home: Path, *, keep_knowledge: bool) -> Iterator[Leftover]:
-    """What sonde keeps in the storage folder; files of others stay."""
+    """Everything of sonde's in the storage folder; other files stay."""
     for folder in sorted((home / "indexes").glob("*")):
         with suppress(OSError, ValueError):
             project = (read_json(folder / "metadata.json") or {}).get("projectPath", "unknown")

@@ -7,11 +7,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sonde.disk.indexes import IndexState
-from sonde.disk.listing import FolderEntry, FolderListing, NodeDetail
+from sonde.disk.listing import FolderEntry, FolderListing, LiveDetail, NodeDetail
 from sonde.disk.reports import DiskReport
 from sonde.disk.scope import Place, measure_json, shorten_path, shorten_text
 from sonde.disk.trees import NodeMatches, join_node
-from sonde.policy.metadata import Facts
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import (
     OK,
@@ -213,10 +212,9 @@ def show_node_detail(detail: NodeDetail, caller: Caller) -> shell.Answer:
     return answer
 
 
-def show_live_node(
-    place: Place, facts: Facts, caller: Caller, units: str = "bytes"
-) -> shell.NodeAnswer:
-    """A NodeDetail of a name that the scan has not reached, as it is on the disk."""
+def show_live_node(detail: LiveDetail, caller: Caller, units: str = "bytes") -> shell.NodeAnswer:
+    """A NodeDetail of a name that the scan has not reached."""
+    place, facts = detail.place, detail.facts
     index, path = place.index.id, place.inner_path
     answer: shell.NodeAnswer = {
         "nodeId": None,

@@ -89,4 +89,4 @@ def _serve_file(name: str, body: bytes) -> Route:
 
 
 PAGES: tuple[Pages, ...] = (add_login, add_file_routes, add_uploads, add_assets, add_pages)
-"""Each makes routes out of the parts of the server."""
+"""Functions that create the routes of the pages."""

@@ -290,7 +290,7 @@ def show_results(asked: SearchForm, found: ResultPage, find: Finder) -> Markup:
 
 
 def _summarize(found: ResultPage) -> list[object]:
-    """The number of results, honestly stated, the time taken, and the freshness."""
+    """The number of results, the time taken, and the freshness."""
     counted = count_of(found.total, found.noun)
     place = f" in {count_of(found.files, 'file')}" if found.files and found.noun != "file" else ""
     fresh: str | Markup = found.freshness
