@@ -51,12 +51,11 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
 
                 what = ("upload", {"files": [name for name, _ in files], **texts})
                 job = await parts.calls.run_work(run, Work(caller=caller), what)
-        except HTTPException as error:  # of the parser
-            wrong = refuse_upload("The upload cannot be read: {name}", error.detail)
-            return refuse_request(wrong, request.scope)
-        except ClientDisconnect:
-            return refuse_request(Cancelled("the client disconnected"), request.scope)
         except Exception as error:  # noqa: BLE001 - turned into the response
+            if isinstance(error, HTTPException):  # of the parser
+                error = refuse_upload("The upload cannot be read: {name}", error.detail)
+            elif isinstance(error, ClientDisconnect):
+                error = Cancelled("the client disconnected")
             return refuse_request(error, request.scope)
         if not request.url.path.startswith("/api/"):
             return lead_to("/jobs")
