@@ -141,8 +141,8 @@ class Project:
             self.settings = settings
             self._fresh_until = float("-inf")
 
-    def at(self, folder: Path) -> Project:
-        """The same project with an index of its own, in another folder and in SQLite."""
+    def with_folder(self, folder: Path) -> Project:
+        """The same project with another index, in this folder and in SQLite."""
         settings = replace(self.settings, store_name="sqlite")
         return Project(self.root, folder, settings, self._open_store, self.open_views)
 

@@ -84,18 +84,18 @@ def _sweep(tables: SharedTables, name: str, key: str, needed: set[str], cut: int
     return len(gone)
 
 
-def tend_tables(shared: SharedIndex, work: Work) -> str:
+def maintain_tables(shared: SharedIndex, work: Work) -> str:
     """Keep the indexes of the tables current after a push. Returns a note if that failed.
 
     Rows without an index are found too, only a little slower. A conflict means that another push
-    is tending the tables, and is ignored.
+    maintains the tables, and is ignored.
     """
     try:
         if len(list_stale(shared, now_ms() - int(KEPT.total_seconds() * 1000))) >= _STALE_COMMITS:
             clean_index(shared, work)
         for name in shared.tables.list_names():
             work.check()
-            shared.tables.tend(name)
+            shared.tables.maintain(name)
     except SharedIndexUnreachable as error:
-        return "" if is_conflict(error) else f"not tended: {error.user_message}"
+        return "" if is_conflict(error) else f"not maintained: {error.user_message}"
     return ""

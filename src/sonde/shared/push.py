@@ -30,7 +30,7 @@ from sonde.projects.project import Project, Workspace
 from sonde.runtime.private import make_folder
 from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
-from sonde.shared.cleanup import tend_tables
+from sonde.shared.cleanup import maintain_tables
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import FileFacts, leads_below, name_repository, pack_manifest
 from sonde.shared.rows import RowWriter, Written, facts_of, read_vectors
@@ -144,7 +144,7 @@ def push_project(
     )  # fmt: skip
     shared.tables.put("commits", ("repository", "commit"), row)
     moved, note = _move_branch(shared, project.root, name, branch or head.branch, head)
-    note = "; ".join(filter(None, (note, tend_tables(shared, work))))
+    note = "; ".join(filter(None, (note, maintain_tables(shared, work))))
     return PushReport(
         url, name, moved, head.commit, base.commit if base else "", len(done.files), done.deep[1],
         done.left_out, writer.written, done.deep, written, time.monotonic() - began, note,
@@ -173,7 +173,7 @@ def _index_commit(
 ) -> _Indexed:
     """Bring the stores in a folder in step with the commit: its files, and the deep vectors."""
     committed = list_committed(project.root)
-    own = project.at(folder)
+    own = project.with_folder(folder)
     with own.open_stores("sqlite") as stores:
         before = _describe_stores(stores, workspace.deep)
         recorded: dict[Kind, ChunkStore] = {

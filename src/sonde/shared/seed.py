@@ -116,7 +116,7 @@ def fetch_vectors(
             if deep.name not in base.models:
                 return f"{url} has no vectors of {deep.name}"
             shared.fill(base.repository, base.commit, folder, work=work)
-            with project.at(folder).open_stores("sqlite") as opened:
+            with project.with_folder(folder).open_stores("sqlite") as opened:
                 for kind, store in stores.items():
                     lacking = store.missing(deep.name, store.counts().chunks)
                     missing = {chunk.digest for chunk in lacking}

@@ -245,7 +245,7 @@ class SharedTables:
         """Compact, update indexes, and remove versions older than `kept`."""
         self.change(name, lambda table: table.optimize(cleanup_older_than=kept))
 
-    def tend(self, name: str, least: Mapping[str, int] = LEAST_ROWS) -> None:
+    def maintain(self, name: str, least: Mapping[str, int] = LEAST_ROWS) -> None:
         """Create the indexes of a table, or update them once they lag behind."""
         wanted = INDEXES.get(name) or INDEXES.get(name.partition("_")[0], {})
         table = self.open(name) if wanted else None
@@ -262,7 +262,7 @@ class SharedTables:
             if any(map(lags, made)):
                 self.optimize(name, kept=_KEPT_VERSIONS)
             for column, kind in wanted.items():
-                # one that still lags is damaged: pushes that tended at the same time can do that
+                # one that still lags is damaged: concurrent pushes can do that
                 if lags(column) if column in made else rows >= least[kind]:
                     table.create_index(column, config=_choose_index(kind))
 

@@ -20,7 +20,7 @@ from sonde.stores.knowledge.base import SOURCES
 from sonde.tools.shapes.shell import show_job
 from sonde.web.application import Parts
 from sonde.web.guard import UPLOADS
-from sonde.web.pages.html import lead_to, refuse_request
+from sonde.web.pages.html import redirect_to, refuse_request
 from sonde.web.rest import DescribedRoute
 
 _FIELDS = 10  # besides files; a form has four
@@ -58,7 +58,7 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
                 error = Cancelled("the client disconnected")
             return refuse_request(error, request.scope)
         if not request.url.path.startswith("/api/"):
-            return lead_to("/jobs")
+            return redirect_to("/jobs")
         return JSONResponse(show_job(job.record(), caller), 202, {"cache-control": "no-store"})
 
     page, rest = UPLOADS

@@ -283,7 +283,7 @@ def let_agents(app: App, lets: Text = "", *, work: Work) -> Response:
     if not work.caller.is_person:
         raise PermissionDenied("a program", user_message="Only a person can change this.")
     app.let_agents_write(work.caller.user, lets=bool(lets))
-    return html.lead_to("/knowledge")
+    return html.redirect_to("/knowledge")
 
 
 def show_entry_page(
