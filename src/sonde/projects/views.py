@@ -309,7 +309,8 @@ def export_chunks(
         raise errors.EmbeddingFailed("chunk files need embeddings, and embedding = none")
     note = refresh_views(workspace, found, work)
     if note:
-        raise errors.InvalidRequest(note, user_message=f"{note}.")
+        again = "Try again in a moment; `sonde status` shows the state of the index."
+        raise errors.InvalidRequest(note, user_message=f"{note}.", next_action=again)
     folder = found.root / (Path(output).expanduser() if output else Path(".cortex", "chunks"))
     counts: dict[str, int] = workspace.jobs.submit(
         f"export:{found.key}",

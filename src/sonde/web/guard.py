@@ -272,7 +272,8 @@ async def _read_body(headers: Headers, receive: Receive) -> Receive:
             if not message.get("more_body", False):
                 return replay(messages, receive)
     problem = f"The body did not come within {BODY_TIMEOUT_S:.0f} s."
-    raise errors.InvalidRequest("timeout", user_message=problem)
+    again = "Send it again on a faster line, or in smaller requests."
+    raise errors.InvalidRequest("timeout", user_message=problem, next_action=again)
 
 
 def _limit_body(headers: Headers, receive: Receive, most: int) -> Receive:

@@ -281,7 +281,10 @@ def _show_consent(app: App, user: str) -> Markup | None:
 def let_agents(app: App, lets: Text = "", *, work: Work) -> Response:
     """Allow or forbid agents to add notes; only a signed-in person can."""
     if not work.caller.is_person:
-        raise PermissionDenied("a program", user_message="Only a person can change this.")
+        raise PermissionDenied(
+            "a program", user_message="Only a person can change this.",
+            next_action="Sign in with a browser and change it on the page of knowledge.",
+        )  # fmt: skip
     app.let_agents_write(work.caller.user, lets=bool(lets))
     return html.redirect_to("/knowledge")
 
