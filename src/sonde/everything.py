@@ -119,11 +119,11 @@ def _rank_files(
             notes.append(f"{ranking.freshness}. {ranking.note}".strip())
         # a query that names a file finds it in either request
         hits = [hit for hit in ranking.hits if hit.kind == kind]
-        rankings.append([_make_file_hit(hit) for hit in rate_files(app, kind, vectors, hits)])
+        rankings.append([_make_file_hit(hit) for hit in _rate(app, kind, vectors, hits)])
     return rankings
 
 
-def rate_files(app: App, kind: Kind, vectors: QueryVectors, hits: Sequence[Hit]) -> list[Hit]:
+def _rate(app: App, kind: Kind, vectors: QueryVectors, hits: Sequence[Hit]) -> list[Hit]:
     """The hits of one kind, with scores that are comparable across sources."""
     exact = [hit for hit in hits if hit.score_type == EXACT]
     others = [hit for hit in hits if hit.score_type != EXACT]

@@ -108,15 +108,11 @@ def _nearest(workspace: Workspace, folder: Path) -> Path | None:
 
 
 def _named_folder(workspace: Workspace, project: str) -> Path:
-    """The folder at a path, or the only indexed project whose folder has this name."""
     try:
         folder = (workspace.start / Path(project).expanduser()).resolve()
         workspace.reach.require(folder, way_down=True)
         return folder.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
-        named = [root for root in known_roots(workspace) if root.name == project]
-        if len(named) == 1:
-            return named[0]
         raise errors.InvalidRequest(
             f"project {project!r}: {error}",
             user_message=f"There is no folder '{project}'.",

@@ -264,8 +264,7 @@ def open_match_page(
     else:
         if not request.query.strip():
             name = "pattern" if request.mode == "regex" else "query"
-            action = f"Pass what to search for in `{name}`."
-            raise errors.EmptyQuery(f"neither `{name}` nor `cursor`", next_action=action)
+            raise errors.EmptyQuery(f"neither `{name}` nor `cursor`")
         request = replace(request, project=name_scope(workspace, request.project))
         find = _find_lines if request.mode == "regex" else _find_chunks
         ranking = find(workspace, request, view, work)

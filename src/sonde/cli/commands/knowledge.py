@@ -111,9 +111,8 @@ def _search(session: Session) -> int:
 
 def _render_row(session: Session, row: Json) -> Iterator[str]:
     paint, title = session.out.paint, escape_controls(row["title"] or "(untitled)")
-    heading = f"# {row['title']} "
     yield f"{paint('bold', title)}  {paint('path', escape_controls(row['uri']))}"
-    yield f"  {escape_controls((row['snippet'] or '').removeprefix(heading))}"
+    yield f"  {escape_controls(row['snippet'] or '')}"
     if row.get("duplicates"):
         named = [f"{each['file']} ({each['uri']})" for each in row["duplicates"]]
         more = row["duplicates_total"] - len(named)

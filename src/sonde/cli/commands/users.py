@@ -59,7 +59,7 @@ def _show_own_key(session: Session, users: Users, action: str) -> int:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = settings.public_url.rstrip("/") or f"http://{host}:{settings.port}"
     link = f"{address}/login?code={make_login_code(signing_key)}"
-    note = "It signs in one browser, once, within 10 minutes. SONDE_PORT names another port."
+    note = "The link signs in one browser, once, within 10 minutes, while `sonde serve` runs."
     return session.print_answer({"link": link}, [link], note)
 
 

@@ -241,11 +241,9 @@ def _find_knowledge(
 def _show_entry(row: Json) -> FileGroup:
     """An entry: its text, and where else the same text is."""
     files = ", ".join(each["file"] for each in row.get("duplicates") or ())
-    text = (row["snippet"] or "").removeprefix(f"# {row['title']} ")
-    text += f" (also in: {files})" if files else ""
+    text = (row["snippet"] or "") + (f" (also in: {files})" if files else "")
     href = link_to("/entry", uri=row["uri"])
-    return FileGroup(row["title"] or row["uri"], href, "notes", "", row["source"],
-                     excerpt=text, score=row["score"])  # fmt: skip
+    return FileGroup(row["title"] or row["uri"], href, "notes", "", row["source"], excerpt=text)
 
 
 def _find_commits(app: App, asked: SearchForm, work: Work) -> ResultPage:

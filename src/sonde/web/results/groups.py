@@ -82,8 +82,6 @@ class FileGroup:
     matches: Sequence[Markup] = ()
     excerpt: str = ""
     """The text of an entry, which has no lines."""
-    score: float = 0.0
-    """How likely an entry answers, on the scale of all sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ _REASONS: Mapping[str, str] = {
     "holds_name": "uses the name",
     "importers": "many files import it", "test_asked": "a test, as asked",
     "opening": "its first lines match", "told_lexical": "contains your words",
-    "code_lexical": "contains your words", "code_dense": "close in meaning",
+    "code": "contains your words",
     "chunk_lexical": "contains your words", "chunk_dense": "close in meaning",
     "chunk_deep": "close in meaning", "own": "close in meaning",
     "told_dense": "close in meaning", "told_path": "you named its path",

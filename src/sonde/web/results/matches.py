@@ -7,19 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sonde.app import App
-from sonde.everything import rate_files
 from sonde.projects.find import readable_project
 from sonde.projects.freshness import list_current_paths
 from sonde.projects.lines import find_changed_hits, present_hit
 from sonde.projects.literal import EXACT
-from sonde.projects.pages import MatchPage, PageMode, PageRequest, PageView, open_match_page
+from sonde.projects.pages import PageMode, PageRequest, PageView, open_match_page
 from sonde.projects.search import open_search_page
 from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
 from sonde.searching.filters import match_paths
 from sonde.searching.query_language import QueryCondition, kind_of_file, parse_query
 from sonde.searching.request import Request
-from sonde.searching.search import QueryVectors
 from sonde.text.highlight import find_query_words
 from sonde.text.syntax_highlighting import highlight_code
 from sonde.types import Hit, Kind
@@ -60,8 +58,7 @@ ShownHit = tuple[Hit, Markup]
 def find_hits(
     app: App, asked: SearchForm, work: Work, notes: Sequence[FileGroup] = ()
 ) -> ResultPage:
-    """Passages, best first, or lines by path; grouped by file, with facets. Notes come early, and
-    first if they are likelier to answer than any file."""
+    """Passages, best first, or lines by path; grouped by file, with facets. Notes come early."""
     began = time.perf_counter()
     query = parse_query(asked.query)
     is_lines = asked.tab == "lines"
@@ -101,25 +98,12 @@ def find_hits(
     ranking = page.ranking
     if not hits:  # a word that no file holds: notes without it are no answer either
         notes = [note for note in notes if find(note.title) or find(note.excerpt)]
-    best = _rate_best(app, page, hits) if notes and hits else 0.0
-    at = 0 if notes and notes[0].score > best else _NOTES_AT
     return ResultPage(
-        [*groups[:at], *notes, *groups[at:]], len(hits), len(files), {"cursor": more},
+        [*groups[:_NOTES_AT], *notes, *groups[_NOTES_AT:]], len(hits), len(files), {"cursor": more},
         ranking.note, ranking.freshness, round((time.perf_counter() - began) * 1000),
         "line" if is_lines else "match", ranking.is_capped,
         show_facets(asked, hits, len(notes)) if hits else None,
     )  # fmt: skip
-
-
-def _rate_best(app: App, page: MatchPage, hits: Sequence[Hit]) -> float:
-    """How likely the best file answers, on the scale of all sources."""
-    assert page.question is not None
-    vectors = QueryVectors(page.question, app.workspace.static, app.workspace.deep)
-    kinds = {hit.kind for hit in hits}
-    found = (
-        rate_files(app, kind, vectors, [hit for hit in hits if hit.kind == kind]) for kind in kinds
-    )
-    return max(ranking[0].score for ranking in found)
 
 
 def find_similar(app: App, asked: SearchForm, work: Work) -> ResultPage:
