@@ -124,7 +124,7 @@ def _rank_files(
 
 
 def _rate(app: App, kind: Kind, vectors: QueryVectors, hits: Sequence[Hit]) -> list[Hit]:
-    """The hits of one kind, with scores that are comparable across sources."""
+    """The hits of one kind with scores that compare with those of other sources."""
     exact = [hit for hit in hits if hit.score_type == EXACT]
     others = [hit for hit in hits if hit.score_type != EXACT]
     if not others:

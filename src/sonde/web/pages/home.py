@@ -152,8 +152,12 @@ def find_examples(project: Project, root: str) -> Iterator[tuple[str, str, str, 
         if name:
             yield "braces", name, "a name", link_to("/", project=root, q=name, tab="code")
             break
-    tasks = "TODO|FIXME"
-    yield "regex", tasks, "a pattern", link_to("/", project=root, q=tasks, tab="lines")
+    yield (
+        "regex",
+        "TODO|FIXME",
+        "a pattern",
+        link_to("/", project=root, q="TODO|FIXME", tab="lines"),
+    )
     if code:
         ending = code[len(code) // 2].rpartition(".")[2]
         glob = f"**/*.{ending}"
