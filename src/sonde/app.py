@@ -1,4 +1,4 @@
-"""App: the parts that every verb works on, and the one place where a caller's reach is decided."""
+"""App: the parts that every verb works on; and Grounds, which decides what a caller may reach."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sonde.types import LOCAL, Caller
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """The folders that belong to the operator, and those that users were given."""
+    """The operator's folders, and what each user was given."""
 
     home: Path
     start: Path
@@ -41,7 +41,7 @@ class Grounds:
     """Which of those users may see; the operator sees all."""
 
     def find_reach(self, caller: Caller) -> Reach:
-        """What a caller may reach, as of now.
+        """What a caller may reach now.
 
         A person who signed in as the operator reaches everything, as on the command line; an
         agent of theirs the roots, and what the person has indexed. Any other user reaches only
@@ -110,11 +110,11 @@ class App:
     knowledge: Library
     grounds: Grounds
     is_lent: bool = False
-    """Whether its parts belong to another app, which closes them."""
+    """Whether another app owns its parts and closes them."""
 
     def lend(self, start: Path, file_roots: Sequence[str], **changes: object) -> App:
-        """The same models, open projects and jobs for somebody who started in another folder;
-        `changes` are those of the workspace."""
+        """An app for another start folder that shares models, open projects and jobs; `changes`
+        replace fields of its workspace."""
         workspace = replace(self.workspace, start=start, **changes)  # type: ignore[arg-type]
         knowledge = copy(self.knowledge)
         knowledge.start = start
@@ -122,8 +122,8 @@ class App:
         return App(workspace, self.disk.seen_by(workspace), knowledge, grounds, is_lent=True)
 
     def seen_by(self, caller: Caller) -> App:
-        """The app as a surface hands it to the verbs of one caller: nothing outside its reach can
-        be opened, and cursors and confirmations that it is given are worthless to other users."""
+        """The app for the verbs of one caller: it opens nothing outside the caller's reach, and its
+        cursors and confirmations are not valid for other users."""
         reach, whole = self.grounds.find_reach(caller), self.workspace
         key = whole.key
         if reach.user != LOCAL:

@@ -6,8 +6,8 @@
     ├── InternalFailure     search or embedding failed              -> JSON-RPC -32603
     └── CatalogError        the RFC's catalogue, and our additions  -> an error result
 
-Catch `SondeError` to catch them all, a leaf to recover from one of them. `next_action` says what
-the caller can do. The first sentence of each docstring explains the code in the reference.
+Catch `SondeError` for all, or a subclass to recover from one. `next_action` tells the caller what
+to do. The first sentence of each docstring explains the code in the reference.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SondeError(Exception):
 
 
 def list_packages(extra: str) -> str:
-    """What an extra consists of, for `pip install`: packages that the index is known to hold."""
+    """The packages of an extra, as arguments of `pip install`."""
     import re
     from importlib.metadata import PackageNotFoundError, requires
 

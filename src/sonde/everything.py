@@ -55,7 +55,7 @@ def search_everything(
             *service.rank_sources(app.knowledge, request, work, notes)
         ]
         rankings += _rank_files(app, request, work, notes, required=not rankings)
-        # what the query names or spells leads, whatever else there is
+        # literal matches lead, whatever else is found
         exact = [hit for ranking in rankings for hit in ranking if hit.score_type == EXACT]
         others = [[hit for hit in ranking if hit.score_type != EXACT] for ranking in rankings]
         merged = merge_sources(others)
@@ -77,7 +77,7 @@ def fetch_anything(
     work: Work,
     session: KnowledgeSession | None,
 ) -> EntryContent | FileExcerpt:
-    """What a result's uri points at, or the entry of a source with this id."""
+    """The entry or file that a result's uri points to, or the entry of a source with this id."""
     pointer = _POINTER.fullmatch(id)
     wanted = pointer["source"] if pointer else source
     name, rest = (pointer["id"], pointer["rest"] or "") if pointer else (id, "")

@@ -1,4 +1,4 @@
-"""A server of a shared index: its projects, and the keys and rules that several servers share."""
+"""Servers of a shared index: their projects, signing key, and rules of access."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def find_trees(settings: Settings) -> Path:
 def open_any_project(
     settings: Settings, open_project: OpenProject, root: Path, *, writes: bool = False
 ) -> Project:
-    """A project of this machine, or one of a shared index, which has just the pushed files."""
+    """A local project, or one of a shared index, which consists of exactly the pushed files."""
     trees = find_trees(settings)
     if not root.is_relative_to(trees):
         return open_project(settings, root)
@@ -59,7 +59,7 @@ def open_any_project(
 
 
 def add_repositories(settings: Settings, grounds: Grounds) -> Grounds:
-    """The grounds with the rules about repositories, where a shared index is served."""
+    """The grounds, with the rules about repositories if a shared index is served."""
     if not settings.serve_from:
         return grounds
     trees = find_trees(settings)
@@ -74,7 +74,7 @@ def open_access(settings: Settings) -> RepositoryAccess:
 def add_mirrors(
     settings: Settings, workspace: Workspace, open_project: OpenProject, clock: Callable[[], float]
 ) -> Workspace:
-    """The workspace with the projects of the shared index that is set, if one is."""
+    """The workspace, with the projects of a shared index if one is served."""
     if not (workspace.stays and settings.serve_from):
         return workspace
     from sonde.shared.index import SharedIndex

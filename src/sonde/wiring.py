@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from sonde.stores.knowledge.postgres.database import PostgresDatabase
 
 _SWITCH_S = 0.0005
-"""How long background work may keep an answer waiting, each time; Python's 5 ms add up, since an
-answer lets go of the interpreter at every look at the disk."""
+"""How long a thread may keep the interpreter. Python's default of 5 ms adds up, since an answer
+releases the interpreter at every file it looks at."""
 _REQUIRED_BYTES = 128 << 20  # with less memory left, libraries end the process instead of raising
 _CORTEX_FILE_BYTES = 100_000  # a `.cortex/config.yml` that is larger is not read
 _CHECK_REPORT_S = 0.2  # how often a check in a child process reports its progress
@@ -72,10 +72,10 @@ def build_app(
     record_after_s: float = RECORD_AFTER_S,
     clock: Callable[[], float] = time.monotonic,
 ) -> App:
-    """Put the parts together; nothing heavy is loaded before it is used.
+    """Build an app; heavy parts are loaded on first use.
 
-    `tell` is called with a message when something takes long on the first run. Jobs that take
-    longer than `record_after_s` are recorded. Projects measure by `clock` what is recent.
+    `tell` gets a message when something takes long on the first run. Jobs are recorded once they
+    take longer than `record_after_s`. Projects measure time by `clock`.
     """
     share_heap()
     try:
@@ -169,7 +169,7 @@ def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
 
 
 def open_provider(settings: Settings, tell: Callable[[str], None]) -> Embedder | None:
-    """The deeper model, or the provider that was named in its place."""
+    """The deep model, or the provider that was chosen instead."""
     address, model = settings.embedding_endpoint, settings.embedding_model
     named = settings.sources.get("embedding_dimensions", "default") != "default"
     place = settings.home / "embedding" / "services.json"
@@ -269,7 +269,7 @@ def _read_cortex_file(root: Path) -> str:
 
 
 def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
-    """Where chunk files lie: anywhere the user says, but what comes with a project stays in it."""
+    """The folder of chunk files: anywhere for a user's setting, inside the project for its own."""
     source = own.sources["chunks_dir"]
     if source != "default" and not source.endswith(CORTEX_FILE):
         return root / team_server.expand_home(own.chunks_dir)
@@ -279,7 +279,8 @@ def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
 
 
 def _endpoint(own: Settings) -> Embedder | None:
-    """The service for chunk files of another model; that of `openai` speaks another language."""
+    """The service that embeds queries for chunk files of another model; not for `openai`, whose
+    protocol differs."""
     if not own.embedding_endpoint or own.embedding == "openai":
         return None
     from sonde.embedding.services import EndpointEmbedder
@@ -355,7 +356,7 @@ def _start_follower(workspace: Workspace, project: Project) -> Following:
 
 
 def _start_checker(settings: Settings, root: Path) -> Child:
-    """A process that checks a project; it answers None with its progress, at last with findings."""
+    """A process that checks a project; it answers None with its progress, then its findings."""
     child = Child(__name__)
     child.ask((settings, root))
     return child

@@ -130,6 +130,19 @@ def test_an_error_is_shown_and_the_next_question_still_works(indexed: Shell) -> 
         assert terminal.end() == 1
 
 
+def test_enter_takes_no_result_of_another_kind_or_project(indexed: Shell) -> None:
+    with open_terminal(indexed) as terminal:
+        terminal.see("code docs")
+        terminal.press("append")
+        terminal.see("▌ src/cart.py:")
+        terminal.press("\x14\r")  # before the list of projects is there
+        terminal.see(f"▌ {indexed.folder}")
+        terminal.press("\rinvoice")
+        terminal.see("▌ src/mail/send.py:1")
+        terminal.press("\x03")
+        assert terminal.end() == 1
+
+
 def test_without_a_terminal_the_commands_are_listed(indexed: Shell) -> None:
     done = indexed.run()
     assert done.returncode == 2

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.disk.trees import ScanLimits
 from sonde.errors import Cancelled, FileMissing
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, STATES, TreeStore
@@ -114,18 +113,17 @@ def test_names_that_are_no_unicode_and_every_other_odd_one(disk: Path, store: Tr
 
 
 def test_a_folder_of_many_names_is_compared_in_parts(disk: Path, store: TreeStore) -> None:
-    limits = ScanLimits(names_at_once=7)
     many = disk / "many"
     many.mkdir()
     for number in range(50):
         (many / f"{number:03}").touch()
         os.close(os.open(bytes(many) + b"/\xff%d" % number, os.O_CREAT))
-    scan_store(store, disk, limits=limits)
+    scan_store(store, disk, names_at_once=7)
     before = list_tree(store)
     for path in sorted(many.iterdir())[::3]:
         path.unlink()
     (many / "0005").touch()
-    report = scan_store(store, disk, limits=limits)
+    report = scan_store(store, disk, names_at_once=7)
     assert (report.added, report.removed) == (1, 34)
     after = list_tree(store)
     assert {f"many/{p.name}" for p in many.iterdir()} == {p for p in after if p.startswith("many/")}
@@ -216,8 +214,7 @@ def test_folders_that_vanish_meanwhile_are_reported(disk: Path, store: TreeStore
         shutil.rmtree(disk / "docs", ignore_errors=True)
 
     # the first report comes when the root is read and no folder in it is entered yet
-    work, limits = Work(report=vanish), ScanLimits(flush_rows=1)
-    report = scan_store(store, disk, work, limits=limits)
+    report = scan_store(store, disk, Work(report=vanish), flush_rows=1)
     assert report.problems == {"vanished": 1}
     assert "src/deep/note.txt" in list_tree(store)
     scan_store(store, disk)
@@ -249,7 +246,7 @@ def test_a_scan_that_is_called_off_keeps_a_tree_and_the_next_one_completes_it(
             raise Cancelled("enough")
 
     with pytest.raises(Cancelled):
-        scan_store(store, disk, Work(report=stop), limits=ScanLimits(flush_rows=1))
+        scan_store(store, disk, Work(report=stop), flush_rows=1)
     assert "pending" in states(store).values()
     scan_store(store, disk)
     assert states(store) == {}
@@ -258,7 +255,7 @@ def test_a_scan_that_is_called_off_keeps_a_tree_and_the_next_one_completes_it(
 
 def test_progress_grows_to_the_end(disk: Path, store: TreeStore) -> None:
     reports: list[Progress] = []
-    scan_store(store, disk, Work(report=reports.append), limits=ScanLimits(flush_s=0.0))
+    scan_store(store, disk, Work(report=reports.append), flush_s=0.0)
     shares = [report.done / report.total for report in reports if report.total]
     assert len(shares) > 3
     assert max(shares) <= 1.0

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
-from sonde.disk.trees import ScanLimits
 from sonde.errors import BadCursor, Cancelled, HandleUnknown, NodeMissing, NotScanned, OutsideRoots
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
@@ -173,9 +172,8 @@ def test_what_the_scan_has_not_reached_is_listed_live_and_marked(
 
     index = DiskIndex("halfdone", work.caller.user, str(disk))
     app.disk.saved.put(index)
-    limits = ScanLimits(flush_rows=1)
     with pytest.raises(Cancelled):
-        scan_store(app.disk.tree(index.id), disk, Work(report=stop), limits=limits)
+        scan_store(app.disk.tree(index.id), disk, Work(report=stop), flush_rows=1)
     answer = cd(app, str(disk), work=work)
     assert {entry["name"]: entry.get("state") for entry in answer["entries"]}["src"] == "pending"
     inner = cd(app, "src", work=work)

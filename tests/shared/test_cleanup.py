@@ -101,7 +101,7 @@ def test_an_index_of_a_table_that_lost_its_files_is_made_again(tmp_path: Path) -
         rows = [(f"f{n}", *span, f"d{n}", "s", "h", "text", "p", "n", f"word{n}", 0)
                 for n in range(first, first + 3_000)]  # fmt: skip
         tables.add("chunks", rows)
-        tables.tend("chunks")
+        tables.maintain("chunks")
 
     add(0)
     for path in (tmp_path / "shared" / "chunks.lance" / "_indices").rglob("*.lance"):

@@ -39,7 +39,9 @@ def both(
     shared = SharedIndex(str(tmp_path / "shared"))
     if request.param:
         for name in sorted(shared.tables.list_names()):
-            shared.tables.tend(name, least=dict.fromkeys(("key", "words"), 1) | {"vector": 10**9})
+            shared.tables.maintain(
+                name, least=dict.fromkeys(("key", "words"), 1) | {"vector": 10**9}
+            )
         made = shared.tables.open("chunks").list_indices()
         assert {index.columns[0] for index in made} == INDEXES["chunks"].keys()
     folder = tmp_path / "filled"

@@ -15,6 +15,7 @@ from sonde.app import App
 from sonde.policy.read import decode_text
 from sonde.runtime.work import Work
 from sonde.text.encodings import guess_encoding
+from sonde.tools.code import read_file_text
 from sonde.tools.index import create_index
 from sonde.tools.pages import lexical_search, regex_search
 
@@ -120,3 +121,18 @@ def files_with(app: App, word: str) -> dict[str, str]:
     """The files with a word, best first, and the text shown of each."""
     rows = lexical_search(app, word, work=Work())["results"]["matches"]
     return {row["file"]["path"]: row["match"]["content"] for row in rows}
+
+
+def test_lines_of_a_file_are_counted_as_by_searches(
+    open_app: Callable[..., App], root: Path
+) -> None:
+    """Form feeds, as between the sections of GNU sources, and Unicode's separators end no line."""
+    write_files(root, {"pages.c": "one\n\f\ntwo \v \x1c \u2028 \u0085\nthree\r\nfour\n"})
+    app = open_app()
+    line = regex_search(app, "^four", work=Work())["results"]["matches"][0]["match"]["line_number"]
+    assert line == 5
+    assert read_file_text(app, "pages.c", "5", work=Work()).body == "four\n"
+    assert read_file_text(app, "pages.c", "3-4", work=Work()).body == (
+        "two \v \x1c \u2028 \u0085\nthree\r\n"
+    )
+    assert read_file_text(app, "pages.c", "9-10", work=Work()).body == ""

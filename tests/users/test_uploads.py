@@ -258,7 +258,9 @@ def test_agents_add_notes_only_for_users_who_let_them(anna: Sender, bert: Sender
     refusal = anna.call("notes_add", **note)
     assert refusal["code"] == "PERMISSION_DENIED"
     form = {"Content-Type": "application/x-www-form-urlencoded"}
-    assert anna.server.ask("/knowledge/agents", "POST", b"lets=yes", anna.headers | form)[0] == 403
+    sent = anna.server.ask("/knowledge/agents", "POST", b"lets=yes", anna.headers | form)
+    assert sent[0] == 403
+    assert b"Sign in with a browser" in sent[2]
     assert anna.call("notes_add", **note)["code"] == "PERMISSION_DENIED"
     browser = sign_in(anna)
     assert anna.server.ask("/knowledge/agents", "POST", b"lets=yes", browser | form)[0] == 303

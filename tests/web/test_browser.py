@@ -48,6 +48,7 @@ def test_results_come_while_one_types_and_open_at_their_lines(visit):
     page.locator("#L2 > a").click()
     page.locator("#L4 > a").click(modifiers=["Shift"])
     page.wait_for_url(re.compile(r"#L2-L4$"))
+    page.locator("#L4.on").wait_for()  # the event of the new address comes after the address
     assert page.locator(".whole .on").count() == 3
 
 
@@ -56,6 +57,18 @@ def test_a_choice_acts_at_once(visit):
     page.get_by_label("By").select_option("lexical")
     page.wait_for_url(re.compile("mode=lexical"))
     page.locator("a.open", has_text="cart.py").first.wait_for()
+
+
+def test_a_tab_takes_along_what_is_in_the_form(visit):
+    page = visit("/?q=price")
+    page.route("**/*part=results*", lambda _route: None)  # it stays open: no results come
+    page.get_by_label("By").select_option("lexical")
+    page.locator("#q").press("End")
+    page.locator("#q").press_sequentially(" of the cart")
+    page.get_by_role("link", name="Code", exact=True).click()
+    page.wait_for_url(re.compile("tab=code"))
+    assert page.locator("#q").input_value() == "price of the cart"
+    assert page.get_by_label("By").input_value() == "lexical"
 
 
 def test_the_keyboard_suffices(visit):
@@ -176,6 +189,21 @@ def test_a_job_is_stopped_by_its_button(visit, project, scripts):
             page.reload()  # without scripts nothing changes by itself
         assert newest.get_by_text("cancelled", exact=True).is_visible()
     assert page.get_by_role("button", name="Stop this index").count() == 0
+
+
+def test_the_list_of_jobs_outlives_a_server_that_is_away(visit, project, served):
+    root, environ = project
+    page = visit("/jobs")
+    page.route("**/jobs?part=jobs", lambda route: route.abort())
+    page.wait_for_event("requestfailed")
+    page.wait_for_event("requestfailed")
+    page.unroute("**/jobs?part=jobs")
+    with hold_index(Path(environ["SONDE_HOME"]), root):
+        body = json.dumps({"project": str(root)}).encode()
+        sent = served.ask("/api/projects", "POST", body, {"Content-Type": "application/json"})
+        job = json.loads(sent[2])["jobId"]
+        page.locator(f"[data-job='{job}']").wait_for()
+    page.locator(f"[data-row='{job}']:not([data-job]) .badge.good").wait_for()
 
 
 def save_query(visit: Callable[..., Any], text: str = "size>50 kind:file", **options: Any) -> Any:

@@ -213,6 +213,16 @@ def test_ctrl_k_goes_to_a_file_by_keyboard(visit):
 
 
 @needs_browser
+def test_enter_in_the_palette_waits_for_what_was_typed(visit):
+    page = visit("/projects")
+    page.keyboard.press("Control+k")
+    page.locator("dialog [aria-selected=true]").wait_for()
+    page.keyboard.insert_text("Keys")
+    page.keyboard.press("Enter")  # before the server has answered
+    page.wait_for_url(re.compile("/keys$"))
+
+
+@needs_browser
 def test_recent_searches_are_kept_in_the_browser_and_results_lead_on(visit):
     page = visit("/?q=discount")
     page.locator("#results a[href^='/view']").first.click()

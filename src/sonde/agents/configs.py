@@ -263,7 +263,7 @@ def plan_change(
     text, mark = decode_config(before, path)
 
     def restore() -> bytes | None:
-        """The backup if nothing else changed since; None if we created the file; else the edit."""
+        """The backup if only our part has changed, None if we created the file, else the edit."""
         kept = read_config(find_backup(backups, path))
         if kept is not None:
             with suppress(Malformed, ConfigUnreadable):

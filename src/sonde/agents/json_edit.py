@@ -169,15 +169,12 @@ def put_jsonc(text: str, path: tuple[str, ...], value: object) -> str:
     """The text with the value at the path; an object is merged into the one that is there."""
     if not text.strip():
         text = "{}\n"
-    node = parse_jsonc(text)
-    for depth, key in enumerate(path):
-        _expect_object(node, path[:depth])
-        member = node.find(key)
-        if member is None:
-            for inner in reversed(path[depth + 1 :]):
-                value = {inner: value}
-            return _insert(text, node, key, value)
-        node = member.node
+    parents, member = _find_place(text, path)
+    if member is None:
+        for inner in reversed(path[len(parents) :]):
+            value = {inner: value}
+        return _insert(text, parents[-1], path[len(parents) - 1], value)
+    node = member.node
     if isinstance(value, dict) and isinstance(node.value, dict):
         for key, inner in value.items():
             text = put_jsonc(text, (*path, key), inner)
@@ -192,21 +189,22 @@ def drop_jsonc(text: str, path: tuple[str, ...]) -> str:
     """The text without the member at the path; unchanged if there is none."""
     if not text.strip():
         return text
-    node = parse_jsonc(text)
+    parents, member = _find_place(text, path)
+    return _cut(text, parents[-1], member) if member else text
+
+
+def _find_place(text: str, path: tuple[str, ...]) -> tuple[list[JsonNode], JsonMember | None]:
+    """The objects on the way to a path, and its member; None if the last of them lacks the next."""
+    parents, member, node = [], None, parse_jsonc(text)
     for depth, key in enumerate(path):
-        _expect_object(node, path[:depth])
+        if node.members is None:
+            raise Malformed(f"{'.'.join(path[:depth]) or 'the file'} is not an object")
+        parents.append(node)
         member = node.find(key)
         if member is None:
-            return text
-        if depth == len(path) - 1:
-            return _cut(text, node, member)
+            break
         node = member.node
-    return text
-
-
-def _expect_object(node: JsonNode, path: tuple[str, ...]) -> None:
-    if node.members is None:
-        raise Malformed(f"{'.'.join(path) or 'the file'} is not an object")
+    return parents, member
 
 
 def _insert(text: str, node: JsonNode, key: str, value: object) -> str:

@@ -1,7 +1,7 @@
 """The supported agents, which of them are on a machine, and the form of our entry in each.
 
-A place is a template: `~` is the home folder and `$NAME` a variable; a place whose variable is not
-set does not count. The first place that exists is used, else the first.
+A place is a template: `~` stands for the home folder and `$NAME` for a variable; places with a
+variable that is not set are skipped. The first existing place is used, else the first of all.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def write_step(step: Step, backups: Path) -> Path | None:
 
 
 def put_section(text: str) -> str:
-    """The text with our section, in its old place or at the end."""
+    """The text with our section, in its place or at the end."""
     end = "\r\n" if "\r\n" in text else "\n"
     section = f"{START}\n{GUIDE}\n{END}".replace("\n", end)
     if _SECTION.search(text):

@@ -58,6 +58,8 @@ GLOBALS = (
 )  # fmt: skip
 USER_ACTIONS = ("add", "list", "revoke", "allow", "share", "withdraw", "key", "link")
 _FULL = _flag("--full", about="show whole snippets and whole lines")
+_LIMIT = _number("-n", "--limit", about="results (default: 10)")
+_UNDER = _value("--path", metavar="P", words="file", about="only files under this folder")
 
 _TOOLSETS = _value(
     "--toolsets", metavar="NAMES", about="tools to list: code,index,research (default) or all"
@@ -74,9 +76,9 @@ COMMANDS = (
     Command("search", "search by meaning and by words", "search:run_search", (
         _value("query", metavar="QUERY", takes="many", needed=True,
                about="a question, words, or a name"),
-        _value("--path", metavar="P", words="file", about="only files under this folder"),
+        _UNDER,
         _value("--mode", choices=MODES, about="how to search (default: auto)"),
-        _number("-n", "--limit", about="results (default: 10)"),
+        _LIMIT,
         _flag("--docs", about="search documentation instead of code"),
         _flag("--all-projects", about="search every indexed project"),
         _flag("--explain", about="explain why each result ranks where it does"),
@@ -154,17 +156,14 @@ COMMANDS = (
     Command("related", "find what is similar to a place or a passage", "search:run_related", (
         _value("place", metavar="PLACE", takes="many", needed=True, words="file",
                about="path:line, or a passage"),
-        _value("--path", metavar="P", words="file", about="only files under this folder"),
-        _number("-n", "--limit", about="results (default: 10)"),
-        _FULL,
+        _UNDER, _LIMIT, _FULL,
     ), "sonde related src/cart.py:120"),
     Command("history", "search commits by words and by meaning", "search:run_history", (
         _value("query", metavar="QUERY", takes="many", needed=True,
                about="what a commit did, or why"),
         _value("--path", metavar="P", words="file",
                about="only commits that touch this folder or file"),
-        _number("-n", "--limit", about="results (default: 10)"),
-        _FULL,
+        _LIMIT, _FULL,
     ), "sonde history 'why are requests retried'"),
     Command("files", "find files by name", "search:run_files", (
         _value("glob", metavar="GLOB", needed=True,
@@ -183,7 +182,7 @@ COMMANDS = (
                about="import as, search in, or add to this source"),
         _value("--title", metavar="TITLE", about="title of the entry that is added or edited"),
         _value("--tags", metavar="A,B", about="its tags"),
-        _number("-n", "--limit", about="results (default: 10)"),
+        _LIMIT,
         _flag("--watch", about="after an import, keep following the folder"),
         _flag("--restore", about="with an import, restore entries deleted here"),
         _value("--user", metavar="NAME", about="use the knowledge of this user of `sonde serve`"),

@@ -50,8 +50,8 @@ _MAX_PARENTS = 3  # with more `..` at its start, the absolute path reads better
 
 
 class Session:
-    """What every command works with. In the background process, `lend_app` gives apps that are open
-    already, and `serve_client` serves an agent on a connection."""
+    """The context of a command. In the background process, `lend_app` returns apps that share what
+    is already open, and `serve_client` serves an agent over a connection."""
 
     def __init__(
         self,

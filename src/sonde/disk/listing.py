@@ -1,7 +1,7 @@
 """Folders and files of a tree: listings, details and previews.
 
-What the scan has not reached yet is read from the disk and marked as pending. What is shown of a
-scan is compared with the disk and marked where it has changed or is gone.
+Entries that the scan has not reached are read from the disk and marked as pending. Scanned entries
+are compared with the disk and marked if they have changed or are gone.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def list_folder(
     cursor: str | None = None,
     compare: bool = True,
 ) -> FolderListing:
-    """One page of a folder, compared with the disk unless that is not wanted. `node` is None if the
-    scan has not reached the folder."""
+    """One page of a folder; with `compare`, entries are compared with the disk. `node` is None if
+    the scan has not reached the folder."""
     index = place.index.id
     if node is None or node.state == PENDING:
         scope = f"live:{index}:{place.inner_path}"
@@ -204,7 +204,7 @@ def inspect_node(disk: Disk, index: DiskIndex, node: Node) -> NodeDetail:
 
 
 def read_live_detail(place: Place) -> LiveDetail:
-    """What the disk says about a place that the scan has not reached."""
+    """The current metadata of a place that the scan has not reached."""
     facts = look_live(Path(place.index.root), place.inner_path)
     if facts is None:
         raise miss_node(place, "path")

@@ -1,8 +1,8 @@
-"""The scan of a folder into its tree: one walk that writes only what changed, keeping ids.
+"""The scan of a folder: one walk that updates the stored tree and keeps the ids of nodes.
 
-A folder is read whole and compared with the stored children before its subfolders are entered,
-one after another. So the stored nodes are a tree at any moment, and totals are written when a
-folder is done. Only metadata is read, and an error in one folder does not stop the walk.
+A folder is compared with its stored children before its subfolders are entered, so the stored nodes
+form a tree at any time. Totals are written when a folder is done. Only metadata is read, and an
+error in one folder does not stop the walk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
-from sonde.disk.trees import ScanLimits, ScanReport
+from sonde.disk.trees import ScanReport
 from sonde.errors import FileMissing
 from sonde.policy.metadata import Descent, measure_blocks
 from sonde.runtime.system import now_ms
@@ -63,7 +63,12 @@ class TreeScan:
     depth_limit: int | None = None
     follow: Sequence[Path] = ()
     """Roots that links are followed into."""
-    limits: ScanLimits = ScanLimits()  # noqa: RUF009 - frozen
+    names_at_once: int = 10_000
+    """Names of a folder compared at a time; a folder may have millions."""
+    flush_rows: int = 10_000
+    """Changes written in one transaction."""
+    flush_s: float = 0.5
+    """Longest time between two writes and reports of progress."""
 
     def __post_init__(self) -> None:
         self._began = self._flushed_at = time.monotonic()
@@ -163,7 +168,7 @@ class TreeScan:
         return None
 
     def _judge(self, inner: _Frame, *, counted: bool) -> int:
-        """OK if an opened folder should be walked, else the reason not to."""
+        """The state of an opened folder: OK if it is to be walked."""
         if inner.identity in self._above:
             return base.LOOP
         if counted or inner.identity in self._entered:
@@ -176,7 +181,7 @@ class TreeScan:
         """Compare the names in a folder with its stored children."""
         names = sort_names(descent.list_names())
         self._above.add(frame.identity)
-        step = self.limits.names_at_once
+        step = self.names_at_once
         for start in range(0, max(len(names), 1), step):
             end = start + step
             known: dict[str, Node] = {}
@@ -294,8 +299,8 @@ class TreeScan:
 
     def _pause(self) -> None:
         """Write the batch and report progress, if it is time."""
-        now, limits = time.monotonic(), self.limits
-        if len(self._batch) < limits.flush_rows and now - self._flushed_at < limits.flush_s:
+        now = time.monotonic()
+        if len(self._batch) < self.flush_rows and now - self._flushed_at < self.flush_s:
             return
         self._flush()
         total = self._expected

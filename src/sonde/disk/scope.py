@@ -21,7 +21,6 @@ from sonde.runtime.system import now_ms
 from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession, Sort, TreeStore
 from sonde.types import Caller
 
-_MAX_MESSAGE_CHARS = 400  # of a path in an error message
 _MAX_PATH_BYTES = 700  # of a path in an answer, as JSON
 _MAX_LINK_HOPS = 8  # links followed on one way, so that a circle of them ends
 _BYTE_ESCAPE = re.compile(r"\\x([89a-f][0-9a-f])")
@@ -100,8 +99,8 @@ def find_home_folder() -> Path | None:
 
 
 def _locate(disk: Disk, session: ShellSession, target: Path) -> Place:
-    """The tree that holds a path: the current one if it does, else the nearest above it. A path in
-    no tree gets the same error whether it exists or not."""
+    """The place of a path: in the current tree if that contains it, else in the innermost one. A
+    path outside all trees gets the same error whether it exists or not."""
     known, current = disk.list_indexes(session.owner), session.index
     for place in (target, resolve_path(target)):
         holding = [index for index in known if place.is_relative_to(index.root)]
@@ -109,9 +108,7 @@ def _locate(disk: Disk, session: ShellSession, target: Path) -> Place:
             best = max(holding, key=lambda index: (index.id == current, len(index.root)))
             return Place(best, place.relative_to(best.root).parts)
     if disk.workspace.reach.includes(target):
-        text = str(target)
-        shown = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
-        raise NotScanned("no scanned tree holds it", path=show_path(shown))
+        raise NotScanned("no scanned tree holds it", path=shorten_path(str(target)))
     raise OutsideRoots(
         "the path lies in no scanned tree and in none of the allowed folders",
         user_message="That path is outside the folders that may be looked at.",

@@ -76,11 +76,7 @@ def create_set(
             raise HandleUnknown(f"node {nodes[0]!r}", what="node", handle=nodes[0])
         index = parts[0]
     else:
-        index = find_shell_session(disk, caller, session_id).index
-    if not index:
-        raise InvalidRequest(
-            "no index is current", user_message="Name a node, or cd into a scanned folder first."
-        )
+        index = _find_current(disk, caller, session_id, "Name a node")
     made = _make_set(caller.user, find_index(disk, caller, index).id, name or "selection")
     numbers = _read_nodes(disk, made, nodes)
     disk.saved.put(made)
@@ -190,12 +186,16 @@ def save_session_query(
     session_id: str | None,
 ) -> SavedQuery:
     """The query for a filter on an index, by default that of the session; listed if named."""
-    handle = index or find_shell_session(disk, caller, session_id).index
-    if not handle:
-        raise InvalidRequest(
-            "no index is current", user_message="Pass indexId, or cd into a scanned folder."
-        )
+    handle = index or _find_current(disk, caller, session_id, "Pass indexId")
     return save_query(disk, caller, handle, parse_filter(text), name, listed=bool(name))
+
+
+def _find_current(disk: Disk, caller: Caller, session_id: str | None, otherwise: str) -> str:
+    """The index that a session is in."""
+    if index := find_shell_session(disk, caller, session_id).index:
+        return index
+    problem = f"{otherwise}, or cd into a scanned folder first."
+    raise InvalidRequest("no index is current", user_message=problem)
 
 
 def change_query(

@@ -1,4 +1,4 @@
-"""Disk: the scanned trees of an installation, and the values that services on them share."""
+"""Disk: the scanned trees of an installation, and the pages, sets and reports made from them."""
 
 from __future__ import annotations
 
@@ -113,18 +113,6 @@ class NodeMatches:
     nodes: tuple[Node, ...]
     paths: Mapping[int, str]
     """Node -> its path in the tree."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScanLimits:
-    """How much a scan holds in memory, and how often it writes."""
-
-    names_at_once: int = 10_000
-    """Names of a folder compared at a time; a folder may have millions."""
-    flush_rows: int = 10_000
-    """Changes written in one transaction."""
-    flush_s: float = 0.5
-    """Longest time between two writes and reports of progress."""
 
 
 @dataclass(slots=True)

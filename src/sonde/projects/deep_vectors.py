@@ -1,31 +1,27 @@
-"""Vectors of a project: which are missing or damaged, and making them in the background."""
+"""Deep vectors: finding the missing and damaged ones, and computing them in the background."""
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack, closing
 
 from sonde.embedding.base import Embedder
-from sonde.errors import Cancelled, IndexBusy, SondeError
+from sonde.errors import IndexBusy
 from sonde.indexing.pipeline import refine_vectors
 from sonde.projects.project import Project, Workspace
-from sonde.projects.update import follow_project, index_job, update_project
+from sonde.projects.update import follow_project, index_job, reindex_stale_files
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work, WriterLock
 
-_WRITER_WAIT_S = 0.1  # an answer that waits longer says what was left out instead
 _WANTED_FILES = 20  # the files shown most that get their deep vectors first
-
-log = logging.getLogger(__name__)
 
 
 def count_damaged(project: Project) -> int:
-    """How many vectors were left out of searches, since they are damaged."""
+    """How many vectors are left out of searches because they are damaged."""
     return sum(store.count_damaged() for store in project.stores().values())
 
 
 def describe_damage(project: Project, left_out: int) -> str:
-    """A note for an answer without these vectors."""
+    """The note of an answer that was ranked without these vectors."""
     return (
         f"{left_out} vectors of {project.key} are damaged and were left out; they are made again "
         "in the background, or by `sonde check`"
@@ -33,19 +29,11 @@ def describe_damage(project: Project, left_out: int) -> str:
 
 
 def mend_vectors(workspace: Workspace, project: Project, work: Work) -> bool:
-    """Make damaged vectors again, in a server in the background. Returns whether it is done."""
+    """Compute damaged vectors again, in a server in the background. Returns whether it is done."""
     if workspace.stays:
         index_job(workspace, project, existing=True)
         return False
-    try:
-        with project.lock.held(work, wait_s=_WRITER_WAIT_S):
-            update_project(workspace, project, work, paths=(), existing=True)
-            return True
-    except Cancelled:
-        raise
-    except SondeError as error:
-        log.info("vectors of %s stay damaged: %s", project.root, error)
-        return False
+    return reindex_stale_files(workspace, project, (), work)
 
 
 def model_mismatch_note(workspace: Workspace, project: Project) -> str:
@@ -67,14 +55,14 @@ def model_mismatch_note(workspace: Workspace, project: Project) -> str:
 
 
 def begin_background_work(workspace: Workspace, project: Project, *, follow: bool = True) -> None:
-    """Keep an index current from now on, and make its missing deep vectors; in servers only."""
+    """Follow a project and compute its missing deep vectors; in servers only."""
     if follow:
         follow_project(workspace, project)
     schedule_deep_embedding(workspace, project)
 
 
 def schedule_deep_embedding(workspace: Workspace, project: Project) -> None:
-    """Make missing deep vectors in the background; in servers only."""
+    """Compute missing deep vectors in the background; in servers only."""
     wanted = workspace.stays and workspace.deep and not project.settings.name
     if wanted and not model_mismatch_note(workspace, project):
         start_deep_embedding(workspace, project)
@@ -83,7 +71,7 @@ def schedule_deep_embedding(workspace: Workspace, project: Project) -> None:
 def start_deep_embedding(
     workspace: Workspace, project: Project, *, gently: bool = True
 ) -> Job | None:
-    """Start a job that makes missing deep vectors, also those of a model that is new here."""
+    """Start a job that computes missing deep vectors, also for a model that was just chosen."""
     deep, background = workspace.deep, workspace.background_deep if gently else None
     if deep is None:
         return None

@@ -183,7 +183,10 @@ def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project
         except errors.SondeError as error:
             log.warning("%s is left out: %s", root, error)
     if not found and wanted:
-        raise errors.IndexBusy(f"{wanted} repositories", user_message=_FETCHING)
+        raise errors.IndexBusy(
+            f"{wanted} repositories", user_message=_FETCHING,
+            next_action="Try again in a moment, or name one repository as `project`.",
+        )  # fmt: skip
     if not found:
         raise errors.IndexNotFound(f"No index under {workspace.home}/indexes/")
     return found

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Follower:
-    """Keeps one project's index current in a thread of its own, as its leader or standing by."""
+    """Keeps one project's index current in its own thread, as leader or on standby."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it; what is pending is written down."""
+        """Stop the thread; pending paths are saved."""
         self._stopping.set()
         self._inbox.put(None)
         if self._thread is not threading.current_thread():
@@ -79,8 +79,8 @@ class Follower:
         return self._state.watching != "starting" if self._leads else self._other_leads
 
     def is_current(self) -> bool:
-        """Whether every change reaches the index without a search looking for it; another
-        process, which may be stuck, is not taken at its word."""
+        """Whether every change reaches the index without searches comparing files. False if
+        another process leads: it may be stuck."""
         return self._thread.is_alive() and self._leads and self._state.current
 
     def describe(self) -> dict[str, object]:
@@ -93,7 +93,7 @@ class Follower:
         return {"role": "none", **self._state.as_dict(), **note}
 
     def catch_up(self, timeout_s: float) -> None:
-        """Index what is pending, and wait for that at most this long."""
+        """Index pending paths, and wait for that at most this long."""
         workspace, project = self._workspace, self._project
         if self._leads:
             done = threading.Event()
@@ -127,7 +127,7 @@ class Follower:
         return self._project.settings.watching != "off" and self._project.is_indexed()
 
     def _stand_by(self) -> None:
-        """Wait until there is no leader, and watch over the one there is."""
+        """Wait until no other process leads."""
         idle_work_at = time.monotonic() + IDLE_WORK_S
         while not self._stopping.is_set():
             if self._is_wanted():
@@ -175,8 +175,8 @@ class Follower:
 
 
 def begin_following(workspace: Workspace) -> None:
-    """Follow the project that a server was started in, if it has an index, and get ready for the
-    first search while the client lists tools."""
+    """Follow the project that a server was started in, if it is indexed, and load what the first
+    search needs while the client lists tools."""
     try:
         project = find_project(workspace)
         if project.seconds_idle() < _STILL_WARM_S:
@@ -190,8 +190,8 @@ def begin_following(workspace: Workspace) -> None:
 
 
 def _warm(workspace: Workspace, project: Project, work: Work) -> None:
-    """Do what a search does, so that the first one finds files, vectors and modules loaded; the
-    deep model is large, and left to the first search that needs it."""
+    """Run a search, so that the first real one finds files, vectors and modules loaded. The deep
+    model is large; the first search that needs it loads it."""
     project.note_warm()
     question = read_question(_WARMING_QUERY)
     vectors = QueryVectors(question, workspace.static, None)

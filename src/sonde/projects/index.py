@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import StringIO
 from itertools import islice
 
 from sonde import errors
@@ -47,7 +48,7 @@ from sonde.text.languages import language_of
 from sonde.types import LOCAL, Chunk, IndexReport, Json, ListedFile, Progress, Skipped
 
 INDEX_QUESTION = "Index "
-"""How the question begins that naming a detected project answers."""
+"""Start of the question that naming a detected project answers with yes."""
 FIRST_INDEX_WAIT_S = 2.0  # as long as a person waits for a first answer; a small project takes less
 PLAIN_LANGUAGES_SHOWN = 10  # the commonest without a grammar; the rest is a long tail
 MOST_SKIPPED = 100
@@ -86,8 +87,8 @@ def confirm_creation(
     find.require_consent(workspace, work, "create_index", project, question, confirm)
 
 
-def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> None:
-    """Begin to index the project that a server was started in, where `autoIndex` consents to it.
+def index_at_start(workspace: Workspace) -> None:
+    """Start indexing the project that a server was started in, if `autoIndex` consents to it.
 
     Waits a moment, so that the first search of a small project finds everything.
     """
@@ -97,7 +98,7 @@ def index_at_start(workspace: Workspace, wait_s: float = FIRST_INDEX_WAIT_S) -> 
         project = find.find_project(workspace)
         if not project.is_indexed():
             confirm_creation(workspace, project, Work(), None)
-            start_indexing(workspace, project).wait(timeout_s=wait_s)
+            start_indexing(workspace, project).wait(timeout_s=FIRST_INDEX_WAIT_S)
     except errors.SondeError as error:
         log.warning("the project is not indexed by itself: %s", error)
 
@@ -258,7 +259,7 @@ def _show_progress(progress: Progress) -> Json:
 
 
 def _explain_skipped(skipped: Mapping[str, str]) -> Mapping[str, str]:
-    """What was left out, and how to index it although it looks like a secret."""
+    """A skipped file, with advice where the user may allow it although it looks like a secret."""
     path, reason, detail = (skipped.get(name, "") for name in ("path", "reason", "detail"))
     if can_allow(reason, detail):
         pattern = f"{path}/" if detail.startswith("vendor/") else path
@@ -315,7 +316,8 @@ def read_current_text(
             f"lines={lines!r}", user_message="`lines` is a number or two, such as '10-40'."
         )
     first, last = int(match[1]), int(match[2] or match[1])
-    return "".join(content.text.splitlines(keepends=True)[first - 1 : last])
+    rows = StringIO(content.text)  # `splitlines` also splits at form feeds, and at U+2028
+    return "".join(islice(rows, first - 1, last))
 
 
 def list_chunks(
@@ -347,8 +349,3 @@ def list_paths(workspace: Workspace, project: str | None, prefix: str, limit: in
         return sorted(path for path in paths if path.startswith(prefix))[:limit]
     walked = (entry.path for entry in found.tree.walk() if isinstance(entry, ListedFile))
     return sorted(islice((path for path in walked if path.startswith(prefix)), limit))
-
-
-def list_roots(workspace: Workspace, prefix: str, limit: int) -> Sequence[str]:
-    """Roots of indexed projects that start with a prefix."""
-    return [name for name in find.list_project_names(workspace) if name.startswith(prefix)][:limit]

@@ -1,7 +1,7 @@
 """The leader of a project: the one process that watches its files and indexes what changed.
 
-The index ends equal to a fresh one whatever the events leave out: everything is compared when
-leading begins, when rules change, when it gets quiet after events, and now and then without any.
+Events may be lost. So that the index still ends up equal to a fresh one, the whole tree is compared
+when leading begins, when rules change, when events stop coming, and at intervals without any.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LeaderState:
-    """What a leader reports of itself."""
+    """The state of a leader, as the status and `watcher.json` show it."""
 
     watching: str = "starting"
     current: bool = False
@@ -67,7 +67,7 @@ class LeaderState:
     strategy_note: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        """The state as the status and `watcher.json` show it."""
+        """The state as JSON; `strategy` and `pending` are left out before a strategy is set."""
         shown: dict[str, object] = {
             "watching": self.watching,
             "current": self.current,
@@ -92,7 +92,7 @@ class LeaderState:
 
 
 class Leader:
-    """One spell of leading, from taking the lock to giving it back; `step` is called in a loop."""
+    """Leads while the lock is held: `start`, then `step` in a loop, then `close`."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Leader:
         self._retry_later(self._compare_all)
 
     def step(self) -> None:
-        """Wait for what comes next, for a second at most, and do it."""
+        """Wait up to a second for events and handle what is due."""
         if self._clock() >= self._next_tick:
             self._tick()
             self._next_tick = self._clock() + TICK_S
@@ -142,7 +142,7 @@ class Leader:
             self._retry_later(lambda: self._index(self._strategy.add(settled)))
 
     def close(self) -> None:
-        """Write down what is pending and let go of the file system."""
+        """Save pending paths and stop watching."""
         if self._watch:
             self._watch.close()
         try:
@@ -183,7 +183,7 @@ class Leader:
         self._settling.add(touched)
 
     def _index(self, due: set[str]) -> None:
-        """Index what is due; what fails stays pending."""
+        """Index these paths; those of a failed update stay pending."""
         if due:
             update_changed(self._workspace, self._project, due, self._work)
             self._state.updates += 1
@@ -228,7 +228,7 @@ class Leader:
         return max(_NO_EVENTS_S, _NO_EVENTS_TIMES * self._comparison_s)
 
     def _compare_all(self) -> None:
-        """Compare everything with the index, and hand what differs to the strategy."""
+        """Compare the whole tree with the index, and pass the differences to the strategy."""
         began = self._clock()
         self._had_events = False
         if self._strategy.name == "realtime":
@@ -247,8 +247,8 @@ class Leader:
             self._failing, self._pause, self._state.note = False, 1.0, ""
 
     def _retry_later(self, action: Callable[[], None]) -> None:
-        """Do something that may fail for a while; then everything is compared again, after ever
-        longer pauses, until that succeeds."""
+        """Run an action. If it fails, the whole tree is compared again after a pause that doubles
+        with each failure."""
         try:
             action()
         except Cancelled:
@@ -306,7 +306,7 @@ class Leader:
         self._roots = roots
 
     def _watch_folders(self) -> None:
-        """Watch the folders as they are now; where that is not possible, poll."""
+        """Watch the current folders; poll where the system cannot watch."""
         tree = self._project.tree
         old, self._watch = self._watch, None
         self._last_open = self._clock()
@@ -346,8 +346,8 @@ class Leader:
 def find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]:
     """Paths that differ from the index.
 
-    Where size and time leave it open, as with a file that was indexed in the moment it was
-    written, the content decides, and the new time is recorded.
+    Where size and time do not tell, as for a file that was written while it was indexed, contents
+    are compared, and the new time is recorded.
     """
     diff = compare_project(project, work)
     same = set()
@@ -363,7 +363,7 @@ def find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]
 
 
 def stat_config(folder: Path) -> tuple[int, int]:
-    """What changes when the project's settings are saved."""
+    """Identifies the saved settings of a project: time and inode of `config.json`."""
     try:
         facts = os.stat(folder / "config.json")  # noqa: PTH116 - done every second
         return facts.st_mtime_ns, facts.st_ino

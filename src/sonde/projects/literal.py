@@ -1,4 +1,4 @@
-"""What a query that is no question stands for: the files it names, the lines it spells."""
+"""Literal queries, such as paths, globs and messages: the files they name, the lines they spell."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class LiteralHits:
 
 @dataclass(frozen=True, slots=True)
 class LiteralSearch:
-    """One query in one project. Files are looked for in every index, as a path names a file
-    whatever its kind; lines only in those of the kinds asked for."""
+    """The search of one project for literal queries. Paths are looked up in both indexes, lines
+    only in files of the requested kinds."""
 
     project: Project
     narrow: Callable[[ChunkStore, Kind], Filter]
@@ -56,7 +56,7 @@ class LiteralSearch:
     work: Work
 
     def find(self, query: str, question: Question) -> LiteralHits:
-        """The hits that the query names or spells; none, and no others, for an unknown word."""
+        """Hits that the query names or spells. Empty and final if a word of it occurs nowhere."""
         reading, found = read_literally(query), LiteralHits()
         if not query:  # nothing but conditions
             return self._list_paths(lambda _path: True, "filter")
@@ -69,7 +69,7 @@ class LiteralSearch:
         return replace(found, is_final=True) if nothing else found
 
     def lead(self, found: LiteralHits, ranked: Sequence[Hit]) -> list[Hit]:
-        """One ranking: what was found first; tests last of it, else in the order of their files."""
+        """Literal hits, tests last, followed by the ranked hits that they do not cover."""
         order = {hit.path: at for at, hit in reversed(list(enumerate(ranked)))}
 
         def place(hit: Hit) -> tuple[bool, int]:
@@ -86,7 +86,7 @@ class LiteralSearch:
         ][: self.limit]
 
     def _widen(self, hit: Hit) -> Hit:
-        """The part of a file around the line that answers; the hit itself if it is not indexed."""
+        """The chunk around the line that answers; the hit itself if its file is not indexed."""
         store = self.project.stores()[hit.kind]
         chunks = [c for c in store.chunks_of(hit.path) if c.span.start_line <= hit.focus]
         if not chunks:
@@ -180,7 +180,7 @@ class LiteralSearch:
         return LiteralHits(hits, note, is_final=True)
 
     def _make_hit(self, kind: Kind, path: str, reading: Reading | None = None) -> Hit:
-        """A file without its text, and the line or the definition of it that is named."""
+        """A hit without text: a file, at the line or definition that the query names."""
         store, line = self.project.stores()[kind], reading.line if reading else 1
         if reading and reading.name:
             symbols = store.symbols_of([path]).get(path, ())

@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 def check_soon(workspace: Workspace, project: Project, *, asked: bool = False) -> Job:
     """Check the project in the background, yielding to everything else unless a user asked.
 
-    A process of its own does it: what a look at every word leaves behind in a heap would be a
-    third of a server that only watches.
+    A child process does it: what reading every word leaves in the heap would be a third of the
+    memory of a server that only watches.
     """
     if asked:
         workspace.jobs.cancel(f"check:{project.key}")  # one that yields may take very long
@@ -143,10 +143,10 @@ class IdleWork:
     def __init__(self, workspace: Workspace, project: Project) -> None:
         self._workspace, self._project = workspace, project
         self._done_in: list[object] = []
-        """The last two states it was done in: the second time frees what the first let go of."""
+        """The last two states it ran in: the second run frees what the first released."""
 
     def start(self, *, leads: bool, updates: object) -> None:
-        """Start a job that does what is due, unless nothing has happened since it was done."""
+        """Start a job for what is due, unless nothing has happened since the last one."""
         project = self._project
         job = self._workspace.jobs.find(f"refine:{project.key}")
         state = (project.last_search, updates, (job.id, job.status) if job else None)
@@ -174,7 +174,7 @@ class IdleWork:
 
 
 class StrategyAnswer(TypedDict):
-    """When changes are indexed, and what was done about it."""
+    """The strategy of a project, and what was done about its hook."""
 
     status: str
     projectPath: str

@@ -1,4 +1,4 @@
-"""A project with its stores and what is remembered of its use, and the workspace of open ones."""
+"""A project with its stores and its state in this process, and the workspace of open projects."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ProjectSettings:
 
 
 class ProjectPart:
-    """What a service keeps with a project: made on first use, and closed with it."""
+    """State that a service keeps with a project; created on first use, closed with the project."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -134,20 +134,20 @@ class Project:
             raise ReadOnlyProject(self.key, name=self.key)
 
     def adopt(self, settings: ProjectSettings) -> None:
-        """Go on under other settings."""
+        """Replace the settings."""
         with self._guard:
             if self.settings.store_name != settings.store_name:
                 self._stores = {}  # not closed: a reader may still finish
             self.settings = settings
             self._fresh_until = float("-inf")
 
-    def at(self, folder: Path) -> Project:
-        """The same project with an index of its own, in another folder and in SQLite."""
+    def with_folder(self, folder: Path) -> Project:
+        """The same project with another index, in this folder and in SQLite."""
         settings = replace(self.settings, store_name="sqlite")
         return Project(self.root, folder, settings, self._open_store, self.open_views)
 
     def is_first_use(self) -> bool:
-        """Whether this was not asked before."""
+        """Whether this is the first call."""
         with self._guard:
             first, self._was_used = not self._was_used, True
         return first
@@ -173,11 +173,11 @@ class Project:
         self._last_warm = self.now()
 
     def seconds_idle(self) -> float:
-        """How long ago it was last searched, or made ready for that."""
+        """Seconds since the last search or warm-up."""
         return self.now() - max(self.last_search, self._last_warm)
 
     def mark_fresh(self, seconds: float) -> None:
-        """Let the index count as fresh for a while after a full comparison."""
+        """Treat the index as fresh for this long, after a full comparison."""
         self._fresh_until = self.now() + seconds
 
     def is_fresh(self) -> bool:
@@ -185,7 +185,7 @@ class Project:
         return self.now() < self._fresh_until
 
     def defer_records(self, seconds: float) -> None:
-        """Let a while pass before the records of the index are written again."""
+        """Postpone the next write of the index's records."""
         self._record_after = self.now() + seconds
 
     def are_records_due(self) -> bool:
@@ -230,7 +230,7 @@ class Project:
 
     @contextmanager
     def open_stores(self, name: str) -> Iterator[dict[Kind, ChunkStore]]:
-        """Stores of a backend, in use or not, closed at the end."""
+        """The stores of a backend, whether it is the chosen one or not; closed at the end."""
         with ExitStack() as opened:
             yield self._open_all(name, opened)
 
@@ -325,7 +325,7 @@ class Projects:
         return self._now() - self._used.get(root, float("-inf"))
 
     def reload(self, root: Path) -> None:
-        """Read the settings of one that is in use again."""
+        """Read the settings of an open project again."""
         fresh = self._open_project(root)
         if project := self._open.get(root):
             project.adopt(fresh.settings)
@@ -336,7 +336,7 @@ class Projects:
             project.stop_following()
 
     def forget(self, root: Path) -> None:
-        """Close one, so that its settings are read again next time."""
+        """Close a project; its next use opens it with its current settings."""
         with self._guard:
             project = self._open.pop(root, None)
             self._used.pop(root, None)

@@ -1,4 +1,4 @@
-"""Searching a project before its first index: the files as they are, chosen by words.
+"""Search without an index: files are chosen by their words and indexed temporarily.
 
 Every admitted file is read once and its words are counted; the few files that fit best are indexed
 in a temporary folder and ranked like any others.
@@ -49,7 +49,7 @@ def index_best_files(
     best, read = _choose_files(project, [entries[path] for path in wanted], terms, work)
     covered = f"{read} files" if read == len(wanted) else f"the first {read} of {len(wanted)} files"
     with tempfile.TemporaryDirectory(prefix="sonde-") as folder:
-        scratch = project.at(Path(folder))
+        scratch = project.with_folder(Path(folder))
         try:
             stores = scratch.stores()
             changed = [(kind, one) for one in best if (kind := project.tree.kind_of(one.path))]

@@ -1,4 +1,4 @@
-"""Updating a project's index: before a search, what changed, records, repair."""
+"""Updates of a project's index: before searches, after changes, and after corruption."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WRITER_WAIT_S = 0.1  # how long an answer waits for the lock before it says wha
 _CATCH_UP_S = 1.0  # how long a search waits for pending changes to be indexed
 _RETRY_S = 10.0  # after which files that could not be read are tried again
 AS_WATCHED = "complete, as watched"
-"""What the index covers by the word of the watcher, without a look at the files."""
+"""The freshness that the watcher reports, without a look at the files."""
 _UNREADABLE = "the operating system refuses to read them"
 
 log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def _update(
 
 
 def update_changed(workspace: Workspace, project: Project, paths: set[str], work: Work) -> None:
-    """Index these paths if they differ; most events lead to no change, and to no lock."""
+    """Index these paths if they differ. Most events change nothing, so the lock is taken late."""
     everything = EVERYTHING in paths
     changes = (diff := compare_project(project, work, None if everything else paths)).names()
     if len(changes) > _JOB_THRESHOLD_FILES or (
@@ -228,7 +228,7 @@ def index_job(
 
 @contextmanager
 def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[None]:
-    """Around reads: set a corrupt index aside, so that the next run rebuilds it."""
+    """For reads: a corrupt index is set aside, so that the next update rebuilds it."""
     try:
         yield
     except errors.IndexCorrupt as error:
@@ -321,7 +321,7 @@ def _is_unfinished(project: Project) -> bool:
 
 
 def _bring_in_step(workspace: Workspace, project: Project, found: Coverage, work: Work) -> str:
-    """Index what differs, or start to. Returns why that is not possible."""
+    """Index what differs, or start a job for it. Returns why that is not possible."""
     few = 0 < len(found.differing) <= _INDEXED_AT_ONCE and not _is_unfinished(project)
     if workspace.stays and not few:
         before = workspace.jobs.find(f"index:{project.key}")
@@ -329,19 +329,28 @@ def _bring_in_step(workspace: Workspace, project: Project, found: Coverage, work
         if before and before.result and "unreadable" in before.result.skipped:
             return _UNREADABLE
         return before.error.user_message if before and before.error else ""
-    paths = found.differing if few else None
+    done = _update_in_answer(workspace, project, found.differing if few else None, work)
+    if isinstance(done, IndexReport):
+        return _UNREADABLE if "unreadable" in done.skipped else ""
+    return "" if isinstance(done, errors.IndexBusy) else done.user_message
+
+
+def _update_in_answer(
+    workspace: Workspace, project: Project, paths: Iterable[str] | None, work: Work
+) -> IndexReport | errors.SondeError:
+    """Index what an answer waits for. Returns the error if that is not possible at once: the answer
+    still has an index to come from."""
+    hurried = workspace.stays
     try:
         with project.lock.held(work, wait_s=_WRITER_WAIT_S):
-            report = update_project(
-                workspace, project, work, paths=paths, existing=True, hurried=workspace.stays
+            return update_project(
+                workspace, project, work, paths=paths, existing=True, hurried=hurried
             )
-            return _UNREADABLE if "unreadable" in report.skipped else ""
     except errors.Cancelled:
         raise
     except errors.SondeError as error:
-        # the search still has an index to answer from
         log.info("%s is not updated: %s", project.root, error)
-        return "" if isinstance(error, errors.IndexBusy) else error.user_message
+        return error
 
 
 def _describe(workspace: Workspace, project: Project, found: Coverage, why: str = "") -> str:
@@ -363,7 +372,7 @@ def _describe(workspace: Workspace, project: Project, found: Coverage, why: str 
 
 
 def _trust_index(project: Project) -> str:
-    """Without a look at the files: what the leader says of the index."""
+    """The freshness without a look at the files, as the leader reports it."""
     following = project.following
     if following and following.is_current():
         pending = following.describe().get("pendingFiles", 0)
@@ -383,15 +392,7 @@ def is_being_written(workspace: Workspace, project: Project) -> bool:
 
 
 def reindex_stale_files(
-    workspace: Workspace, project: Project, changed: set[str], work: Work
+    workspace: Workspace, project: Project, changed: Iterable[str], work: Work
 ) -> bool:
-    """Index changed files of an answer. Returns false if the index cannot be written now."""
-    try:
-        with project.lock.held(work, wait_s=_WRITER_WAIT_S):
-            update_project(workspace, project, work, paths=changed, existing=True, hurried=True)
-    except errors.Cancelled:
-        raise
-    except errors.SondeError:
-        # busy: the writer will find them; not writable: the hits say that they are stale
-        return False
-    return True
+    """Index changed files of an answer, and damaged vectors. False if that is not possible now."""
+    return isinstance(_update_in_answer(workspace, project, changed, work), IndexReport)

@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class Views(ProjectPart):
-    """The views of a project's files: their store, its searcher, and what they were made from."""
+    """The views of a project: their store, its searcher, the index state they were made from."""
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
@@ -77,7 +77,7 @@ class Views(ProjectPart):
             return self._store
 
     def searcher(self, embedder: Embedder | None) -> ViewSearcher:
-        """A searcher that remembers what filters let through."""
+        """A searcher that caches the results of filters."""
         with self._guard:
             store = self.store()
             if self._searcher is None:
@@ -93,11 +93,11 @@ class Views(ProjectPart):
         return None
 
     def mark_made(self, state: object) -> None:
-        """Note that they are those of this state of the index."""
+        """Record the index state that the views were made from."""
         self._made = (state, self.store().generation())
 
     def delete(self) -> None:
-        """Delete all; they are made again when they are next needed."""
+        """Delete all views; the next search makes them again."""
         with self._guard:
             self.close()
             for path in self.project.folder.glob("views-*"):
@@ -119,8 +119,8 @@ class ChunkFolder(ProjectPart):
         self._settings = project.settings
 
     def open(self, own: Embedder | None, *, follow: bool) -> ChunkFiles | None:
-        """The searcher; None where there are no chunk files. A folder that goes leaves the last
-        state of its files."""
+        """The searcher; None if there are no chunk files. If their folder disappears, the last
+        state is kept."""
         from sonde.searching.chunk_files import ChunkFiles  # numpy is slow to import
 
         with self._guard:
@@ -309,7 +309,8 @@ def export_chunks(
         raise errors.EmbeddingFailed("chunk files need embeddings, and embedding = none")
     note = refresh_views(workspace, found, work)
     if note:
-        raise errors.InvalidRequest(note, user_message=f"{note}.")
+        again = "Try again in a moment; `sonde status` shows the state of the index."
+        raise errors.InvalidRequest(note, user_message=f"{note}.", next_action=again)
     folder = found.root / (Path(output).expanduser() if output else Path(".cortex", "chunks"))
     counts: dict[str, int] = workspace.jobs.submit(
         f"export:{found.key}",

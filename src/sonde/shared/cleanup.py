@@ -1,7 +1,7 @@
-"""Cleaning a shared index: commits that nobody needs, and rows that no commit names.
+"""Cleanup of a shared index: removes old commits, and rows that no commit names.
 
-A row is removed only if no commit names it and it was not asked for in the last day, so a push that
-is going on loses nothing: it marks what it finds before it relies on it.
+A row is removed only if no commit names it and no push has marked it within a day. A running push
+loses nothing, because it marks every row before it relies on it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STALE_COMMITS = 50  # from this many on, a push cleans by itself
 def clean_index(
     shared: SharedIndex, work: Work, *, grace: timedelta = _GRACE, now: Callable[[], int] = now_ms
 ) -> dict[str, int]:
-    """Remove what is not needed. Returns how much of each was removed."""
+    """Remove unneeded commits, rows and packs. Returns the number removed of each."""
     tables, began = shared.tables, now()
     cut = began - int(grace.total_seconds() * 1000)
     before = began - int(KEPT.total_seconds() * 1000)
@@ -69,7 +69,7 @@ def clean_index(
 
 
 def list_stale(shared: SharedIndex, before_ms: int) -> list[tuple[str, str]]:
-    """Commits pushed before that and at which no branch is."""
+    """Commits pushed before a time that are the head of no branch."""
     heads = {(one.repository, one.commit) for one in shared.list_branches()}
     columns = ["repository", "commit"]
     rows = shared.tables.read_rows("commits", columns, f"pushed_ms < {before_ms}")
@@ -77,25 +77,25 @@ def list_stale(shared: SharedIndex, before_ms: int) -> list[tuple[str, str]]:
 
 
 def _sweep(tables: SharedTables, name: str, key: str, needed: set[str], cut: int) -> int:
-    """Remove old rows that nothing needs; the condition is looked at again when it commits."""
+    """Remove old unneeded rows. The age is checked again when the deletion commits."""
     gone = sorted(tables.read_column(name, key, f"seen_ms < {cut}") - needed)
     for condition in split_among(key, gone):
         tables.change(name, methodcaller("delete", f"{condition} AND seen_ms < {cut}"))
     return len(gone)
 
 
-def tend_tables(shared: SharedIndex, work: Work) -> str:
+def maintain_tables(shared: SharedIndex, work: Work) -> str:
     """Keep the indexes of the tables current after a push. Returns a note if that failed.
 
-    Rows without an index are found all the same, a little slower. Another push may tend them at
-    this moment; then there is nothing to do.
+    Rows without an index are found too, only a little slower. A conflict means that another push
+    maintains the tables, and is ignored.
     """
     try:
         if len(list_stale(shared, now_ms() - int(KEPT.total_seconds() * 1000))) >= _STALE_COMMITS:
             clean_index(shared, work)
         for name in shared.tables.list_names():
             work.check()
-            shared.tables.tend(name)
+            shared.tables.maintain(name)
     except SharedIndexUnreachable as error:
-        return "" if is_conflict(error) else f"not tended: {error.user_message}"
+        return "" if is_conflict(error) else f"not maintained: {error.user_message}"
     return ""

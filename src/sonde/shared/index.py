@@ -27,10 +27,10 @@ class Filled:
 
 
 class SharedIndex:
-    """The index at a URL or in a folder. Everything it reads is checked or addressed by content."""
+    """The index at a URL or in a folder. Everything read is verified or addressed by content."""
 
     def __init__(self, url: str, *, create: bool = False) -> None:
-        """`create` makes it if there is none.
+        """Open the index; with `create`, create it if there is none.
 
         Raises `SharedIndexMissing`, `SharedIndexUnreachable`, `SharedIndexRefused`, `IndexTooNew`.
         """
@@ -40,7 +40,7 @@ class SharedIndex:
         """Every branch, by repository and name; each repository has one default branch."""
         columns = ["repository", "branch", "commit", "pushed_ms", "is_default"]
         found = [Mirror(**row) for row in self.tables.read_rows("refs", columns)]
-        # the one that its last push called so, or else the one that was pushed last
+        # the one that the last push declared as such, else the one pushed last
         newest = sorted(found, key=lambda one: (one.is_default, one.pushed_ms))
         defaults = {one.repository: one.branch for one in newest}
         found.sort(key=lambda one: (one.repository, one.branch))
@@ -91,9 +91,9 @@ class SharedIndex:
     ) -> Filled:
         """Write the index of a commit into a folder: databases and vectors of the SQLite store.
 
-        From the snapshot, or from the rows if that is damaged, or if `rows`. What `seed`, the
-        folder of another commit, has already is not fetched. The stamps of all files are 0: where
-        there is a checkout, comparing reads each file once.
+        Reads the snapshot, or the rows if the snapshot is damaged or with `rows`. Blocks that
+        `seed`, the folder of another commit, holds are not fetched. All files get the stamp 0, so a
+        comparison with a checkout reads each file once.
         """
         work = work or Work()
         found = self.read_commit(repository, commit)

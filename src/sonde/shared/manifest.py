@@ -1,4 +1,4 @@
-"""A pushed commit: its files with their contents' digests, and how its index was made."""
+"""Manifests of pushed commits: files with digests, and the recipe of the index."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PushedCommit:
 
 @contextmanager
 def unpacking(data: bytes, what: str) -> Iterator[Any]:
-    """The compressed JSON of a row; that it is something else is raised as `IndexCorrupt`."""
+    """The compressed JSON of a row; anything else raises `IndexCorrupt`."""
     try:
         opened = zlib.decompressobj()
         text = opened.decompress(data, _MOST_BYTES)
@@ -92,14 +92,14 @@ def name_repository(remote: str, root: Path) -> str:
 
 
 def leads_below(path: str) -> bool:
-    """Whether a name that somebody else wrote stays below the folder that it is joined to."""
+    """Whether an untrusted path stays inside the folder that it is joined to."""
     parts = path.replace(os.sep, "/").split("/")
     plain = all(part not in ("", ".", "..") for part in parts) and "\0" not in path
     return plain and not Path(path).drive
 
 
 def shorten_recipe(recipe: str) -> str:
-    """How files are cut, without what is admitted: indexes that agree in this can be mixed."""
+    """The recipe without its rules of admission. Rows with the same short recipe are compatible."""
     return " ".join(recipe.split(" ")[:2])
 
 

@@ -1,9 +1,9 @@
 """Mirrors: branches of a shared index as ordinary, read-only projects in a bounded cache on disk.
 
-A mirror is a folder of real files and an index folder, both written from the shared index; nothing
-else is kept, so that any server can be lost or added. Its root is `<cache>/trees/<commit>/<name>`,
-where the name is `repository@branch`: a new commit is another project beside the old one, which
-answers further pages until nobody uses it.
+A mirror is a folder of real files and an index folder, both written from the shared index. Servers
+keep nothing else, so any of them can be lost or added. The root is `<cache>/trees/<commit>/<name>`,
+where the name is `repository@branch`: a new commit is another project. The old one keeps answering
+further pages until it is evicted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class Mirrors:
-    """The branches of one shared index, and those of them that are on this disk."""
+    """The branches of one shared index, and the cache of those on this disk."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Mirrors:
     # looking up
 
     def poll(self) -> None:
-        """Look up the branches; the known ones stay if that fails."""
+        """Look up the branches; keep the known ones if that fails."""
         try:
             heads = self._shared.list_branches()
         except SondeError as error:
@@ -126,7 +126,7 @@ class Mirrors:
         )  # fmt: skip
 
     def find(self, name: str | None, admits: Callable[[Path], bool], work: Work) -> Path:
-        """The root of a branch by its name, filled."""
+        """The root of a branch by its name; fetched if it is not here."""
         root = self._locate(name, admits)
         self._fill_now(root, work)
         return root
@@ -147,7 +147,7 @@ class Mirrors:
     def list_defaults(
         self, admits: Callable[[Path], bool], wait_s: float = 0.0
     ) -> tuple[list[Path], int]:
-        """The default branches that are here after a while, and how many there are."""
+        """The default branches that are here within `wait_s`, and the number of all of them."""
         heads = sorted(self._heads.items())
         wanted = [root for root, one in heads if one.is_default and admits(root)]
         ready = set(filter(self._is_ready, wanted))
@@ -181,14 +181,14 @@ class Mirrors:
     # filling
 
     def _fill_now(self, root: Path, work: Work) -> None:
-        """Write a mirror, unless it is there; concurrent calls wait for the same job."""
+        """Fetch a mirror unless it is here; concurrent calls wait for the same job."""
         if not self._is_ready(root):
             job = self._start_filling(root)
             job.wait(work)
             job.outcome()
 
     def _start_filling(self, root: Path) -> Job:
-        """The job that writes a mirror; it belongs to those who may see the project."""
+        """The job that fetches a mirror; users who may see the project may see the job."""
         one = self._heads.get(root)
         if one is None:
             raise IndexBusy(f"{self.name_root(root)} was superseded just now")
@@ -221,7 +221,7 @@ class Mirrors:
         self.evict()
 
     def _find_older(self, one: Mirror) -> Path | None:
-        """A mirror of the same repository, best of the same branch."""
+        """The newest mirror of the same repository, preferably of the same branch."""
         known = self._ready.items()
         mine = [(each, root) for root, each in known if each.repository == one.repository]
         mine.sort(key=lambda pair: (pair[0].branch == one.branch, pair[0].pushed_ms))
@@ -230,7 +230,7 @@ class Mirrors:
     # the cache
 
     def start(self) -> None:
-        """Keep the default branches and those in use current, in the background, until closed."""
+        """Keep default branches and those in the cache current, in the background, until closed."""
         threading.Thread(target=self._run, name="sonde-mirrors", daemon=True).start()
 
     def _run(self) -> None:
@@ -247,13 +247,13 @@ class Mirrors:
             self.poll()
 
     def close(self) -> None:
-        """Stop looking; the cache may be used by another server from now on."""
+        """Stop polling, and release the cache to other servers."""
         if not self._closed.is_set():
             self._closed.set()
             os.close(self._lock)
 
     def evict(self) -> None:
-        """Remove commits that are superseded, then the least recently used, unless in use."""
+        """Remove superseded commits, then the least recently used ones, unless they are in use."""
 
         def unused_s(root: Path) -> float:
             since_fill = self._clock() - self._filled_at.get(root, float("-inf"))
@@ -284,7 +284,7 @@ class Mirrors:
                 above.rmdir()
 
     def _recall(self) -> None:
-        """Find the mirrors of an earlier run, and remove what it left unfinished."""
+        """Find the mirrors of an earlier run, and remove unfinished ones."""
         for metadata in (self._workspace.home / "indexes").glob("*/metadata.json"):
             with suppress(OSError, ValueError, KeyError, TypeError):
                 root = Path(str((read_json(metadata) or {})["projectPath"]))

@@ -1,8 +1,8 @@
-"""Pushing: index the commit that is checked out, and add to a shared index what it has not.
+"""Push: index the checked-out commit, and add to a shared index what is missing there.
 
-The work is done in a folder of its own that starts from the nearest pushed commit, so nothing that
-is only on this machine can get into it. Rows and blocks come first, then the commit, at last the
-branch: a push that is killed leaves rows that nothing names, which the next one uses.
+The commit is indexed in a separate folder that starts from the nearest pushed commit, so nothing
+uncommitted can get into it. Rows and blocks are written first, then the commit, then the branch: a
+push that is killed leaves only unnamed rows, which the next push reuses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sonde.projects.project import Project, Workspace
 from sonde.runtime.private import make_folder
 from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
-from sonde.shared.cleanup import tend_tables
+from sonde.shared.cleanup import maintain_tables
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import FileFacts, leads_below, name_repository, pack_manifest
 from sonde.shared.rows import RowWriter, Written, facts_of, read_vectors
@@ -76,7 +76,7 @@ def _spell_keys(facts: Mapping[str, object]) -> dict[str, object]:
 
 
 class _RecordedStore:
-    """A store whose new files and vectors are written to the shared index, too."""
+    """A store that also writes new files and vectors to the shared index."""
 
     def __init__(self, store: ChunkStore, writer: RowWriter) -> None:
         self._store, self._writer = store, writer
@@ -90,7 +90,7 @@ class _RecordedStore:
         self._writer.add_vectors(model, digests, vectors)
 
     def touch(self, states: Sequence[FileState]) -> None:
-        """Times of this checkout say nothing elsewhere; without them snapshots differ less."""
+        """Do nothing: times of this checkout mean nothing elsewhere and would change snapshots."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -143,7 +143,7 @@ def push_project(
     )  # fmt: skip
     shared.tables.put("commits", ("repository", "commit"), row)
     moved, note = _move_branch(shared, project.root, name, branch or head.branch, head)
-    note = "; ".join(filter(None, (note, tend_tables(shared, work))))
+    note = "; ".join(filter(None, (note, maintain_tables(shared, work))))
     return PushReport(
         url, name, moved, head.commit, base.commit if base else "", len(done.files), done.deep[1],
         done.left_out, writer.written, done.deep, written, time.monotonic() - began, note,
@@ -172,7 +172,7 @@ def _index_commit(
 ) -> _Indexed:
     """Bring the stores in a folder in step with the commit: its files, and the deep vectors."""
     committed = list_committed(project.root)
-    own = project.at(folder)
+    own = project.with_folder(folder)
     with own.open_stores("sqlite") as stores:
         before = _describe_stores(stores, workspace.deep)
         recorded: dict[Kind, ChunkStore] = {
@@ -203,7 +203,7 @@ def _describe_stores(
 
 
 def _keep_committed(diff: Diff, committed: Collection[str]) -> tuple[Diff, int]:
-    """A diff without files that are not in the commit; those of an earlier one are removed."""
+    """The diff restricted to files of the commit, and the number left out; others are removed."""
     changed = [(kind, entry) for kind, entry in diff.changed if entry.path in committed]
     known = ((kind, path) for kind, files in diff.known.items() for path in files)
     removed = sorted({*diff.removed, *(each for each in known if each[1] not in committed)})
@@ -213,7 +213,7 @@ def _keep_committed(diff: Diff, committed: Collection[str]) -> tuple[Diff, int]:
 def _recall_vectors(
     project: Project, stores: Stores, writer: RowWriter, model: str, work: Work
 ) -> None:
-    """Take vectors from the shared index and from the project's own before any is made."""
+    """Copy vectors from the shared index and from the project's own, before computing the rest."""
     import numpy as np
 
     own = project.stores() if project.is_indexed() else {}
@@ -256,7 +256,7 @@ def _seal(shared: SharedIndex, folder: Path, before: Snapshot, work: Work) -> tu
 def _move_branch(
     shared: SharedIndex, root: Path, repository: str, branch: str, head: Checkout
 ) -> tuple[str, str]:
-    """Point a branch at the commit, unless it is further already. Returns it, and why not."""
+    """Move a branch to the commit, unless it is ahead. Returns the branch moved, or why not."""
     if not branch:
         return "", "no branch was moved: none is checked out, name one with --branch"
     named = (x for x in shared.list_branches() if (x.repository, x.branch) == (repository, branch))

@@ -50,7 +50,7 @@ class Written:
 
 @dataclass(slots=True)
 class RowWriter:
-    """Adds what the tables lack of files and vectors, in large batches."""
+    """Writes files and vectors that the tables lack, in large batches."""
 
     tables: SharedTables
     recipe: str
@@ -61,7 +61,7 @@ class RowWriter:
     _vectors: dict[str, dict[str, Vectors]] = field(default_factory=dict)
 
     def add_files(self, files: Iterable[ParsedFile]) -> None:
-        """Take files that were just parsed; they are written by and by."""
+        """Queue parsed files; they are written in batches."""
         for file in files:
             self._files[name_rows(self.recipe, file.state.path, facts_of(file.state))] = file
             self._chars += file.state.size
@@ -69,7 +69,7 @@ class RowWriter:
             self._flush_files()
 
     def add_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
-        """Take vectors of chunks."""
+        """Queue vectors of chunks."""
         held = self._vectors.setdefault(model, {})
         held.update(zip((digest.hex() for digest in digests), vectors, strict=True))
         if len(held) >= _FLUSHED_VECTORS:
@@ -82,7 +82,7 @@ class RowWriter:
             self._flush_vectors(model)
 
     def _flush_files(self) -> None:
-        """Contents, then chunks, then files: a file's row says that the others are there."""
+        """Write contents, then chunks, then files: the row of a file implies the others."""
         files, self._files, self._chars = self._files, {}, 0
         if not files:
             return
@@ -114,7 +114,7 @@ class RowWriter:
     def _find_new(
         self, name: str, key: str, wanted: Mapping[str, object]
     ) -> tuple[list[str], set[str], int]:
-        """The keys without a row and those with one, which is marked as needed; and the time."""
+        """The keys without a row, those with one, which are marked as needed, and the time."""
         rows, now = self.tables.read_among(name, [key], key, wanted), now_ms()
         known = {row[key] for row in rows}
         self.tables.touch(name, key, known, now)
@@ -122,7 +122,7 @@ class RowWriter:
 
 
 def facts_of(state: FileState, *, executable: bool = False) -> FileFacts:
-    """What a manifest says of an indexed file."""
+    """An indexed file as a manifest describes it."""
     return FileFacts(state.hash, state.size, state.kind, state.language, executable)
 
 

@@ -1,6 +1,6 @@
-"""A project's index from a shared one: from the nearest pushed commit, then what differs here.
+"""Starting a project's index from a shared one: the nearest pushed commit, then local changes.
 
-Whatever goes wrong is a note: the project is indexed here then, as without a shared index.
+A failure becomes a note, and the project is indexed here, as without a shared index.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 
 
 def find_base(shared: SharedIndex, repository: str, root: Path, recipe: str) -> PushedCommit | None:
-    """The pushed commit to start from: the nearest one back, else the default branch's.
+    """The pushed commit to start from: the nearest ancestor, else the default branch's head.
 
-    None if there is none, or its files were cut in another way than this version does.
+    None if there is none, or if this version would chunk its files differently.
     """
     nearest = shared.nearest(repository, list_commit_ids(root, HISTORY))
     commit = nearest or shared.find_head(repository)
@@ -76,10 +76,10 @@ def open_workplace(project: Project, name: str, work: Work) -> Iterator[Path]:
 
 
 def seed_project(project: Project, work: Work) -> str:
-    """Begin a new index with that of the nearest pushed commit; returns what was done, or why not.
+    """Start a new index from the nearest pushed commit. Returns what was done, or why not.
 
-    The files are still compared one by one with those here, under the policy of this machine:
-    what may not be indexed here is dropped, what differs is indexed.
+    The files are still compared with those here, under the policy of this machine: files that may
+    not be indexed here are dropped, and files that differ are indexed.
     """
     url = project.settings.shared_index
     if project.settings.store_name != "sqlite":
@@ -99,7 +99,7 @@ def seed_project(project: Project, work: Work) -> str:
 def fetch_vectors(
     workspace: Workspace, project: Project, work: Work, *, least: int = WORTH_FETCHING
 ) -> str:
-    """Give chunks that lack deep vectors, if so many do, those of the nearest pushed commit."""
+    """Fetch missing deep vectors, if at least `least` are, from the nearest pushed commit."""
     import numpy as np
 
     url, deep = project.settings.shared_index, workspace.deep
@@ -116,7 +116,7 @@ def fetch_vectors(
             if deep.name not in base.models:
                 return f"{url} has no vectors of {deep.name}"
             shared.fill(base.repository, base.commit, folder, work=work)
-            with project.at(folder).open_stores("sqlite") as opened:
+            with project.with_folder(folder).open_stores("sqlite") as opened:
                 for kind, store in stores.items():
                     lacking = store.missing(deep.name, store.counts().chunks)
                     missing = {chunk.digest for chunk in lacking}

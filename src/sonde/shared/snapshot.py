@@ -1,9 +1,9 @@
-"""Sealed snapshots of an index: its files as blocks, each stored once and checked when read.
+"""Snapshots of an index: its files as blocks, each stored once and verified when read.
 
-A database or vector file changes in a few places from one commit to the next. It is cut at fixed
-places into blocks named after their content; a push stores the blocks that no earlier snapshot of
-the repository has, compressed, as one table (a pack). A snapshot lists its blocks and the packs
-that hold them. When those are many, or mostly out of use, all blocks are written into a new one.
+A database or vector file changes in few places between commits. Files are split into blocks of a
+fixed size, named by their digest. A push stores the blocks that its base commit lacks, compressed,
+in one table (a pack). A snapshot lists its blocks and the packs that hold them. If there are too
+many packs, or they are mostly unused, all blocks are written into a new one.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _list_files(folder: Path) -> Iterator[str]:
 
 
 def _cut(folder: Path, path: str) -> Iterator[bytes]:
-    """The blocks of a file, the last one filled up: unpacking must know how long a block is."""
+    """The blocks of a file; the last one is padded, because unpacking must know the length."""
     with (folder / path).open("rb") as file:
         while block := file.read(BLOCK):
             yield block.ljust(BLOCK, b"\0")
@@ -93,7 +93,7 @@ def _name_block(block: bytes) -> str:
 def save_snapshot(
     tables: SharedTables, folder: Path, before: Snapshot, name: str, work: Work
 ) -> tuple[Snapshot, int]:
-    """Store an index folder that nobody writes to, as pack `name`. Returns the bytes written."""
+    """Store an index folder that nobody writes to. Returns its snapshot and the bytes written."""
     with translate_os_errors(folder):
         files = {
             path: ((folder / path).stat().st_size, tuple(map(_name_block, _cut(folder, path))))
@@ -186,7 +186,7 @@ def _list_blocks(
     wanted: Collection[str],
     seed: Path | None,
 ) -> Iterator[tuple[str, bytes, int]]:
-    """Blocks as long as they are wanted, of the seed and then of packs; and the bytes fetched."""
+    """The wanted blocks, from the seed and then from packs, each with the bytes fetched for it."""
     if seed:
         for data in (block for path in _list_files(seed) for block in _cut(seed, path)):
             if (digest := _name_block(data)) in wanted:

@@ -1,4 +1,4 @@
-"""The Lance tables of a shared index: where they are, their columns, and errors about them.
+"""The Lance tables of a shared index: addresses, schemas, retries and errors.
 
 | table | one row for each |
 |---|---|
@@ -10,8 +10,8 @@
 | `vectors_<model>` | chunk's text that was embedded |
 | `pack_<time>_<name>` | block of snapshots; one table for each push |
 
-Rows are addressed by content and only ever added, so pushes do not disturb each other. A push
-writes everything else before the row of its commit, and moves the branch last.
+Rows are addressed by content and only added, so pushes do not disturb each other. A push writes
+everything else before the row of its commit, and moves the branch last.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LEAST_ROWS = {"key": 1_000, "words": 200, "vector": 20_000}
 
 
 def name_place(url: str) -> str:
-    """The address as the tables are opened under: a folder's absolute path, or an object store."""
+    """The address to open: the absolute path of a folder, or the URL of an object store."""
     if _REMOTE.fullmatch(url):
         return url.rstrip("/")
     if "://" in url.removeprefix("file://"):
@@ -173,7 +173,7 @@ class SharedTables:
             return self._find(name)  # another push has just made it
 
     def change(self, name: str, action: Callable[[Any], object]) -> None:
-        """Change a table, if there is one; again if another writer was faster."""
+        """Change a table, if it exists; retry if another writer was faster."""
         table = self.open(name)
         for left in reversed(range(_ATTEMPTS if table is not None else 0)):
             try:
@@ -192,7 +192,7 @@ class SharedTables:
         self.change(name, lambda table: table.add(data))
 
     def put(self, name: str, keys: Sequence[str], row: Sequence[Any]) -> None:
-        """Write one row in the place of that with the same keys; others may write meanwhile."""
+        """Insert a row, or replace the one with the same keys; safe with concurrent writers."""
         data = _make_table(name, [row], 0)
         self.change(
             name,
@@ -237,16 +237,16 @@ class SharedTables:
         return {v for batch in self.read(name, [key], where) for v in batch[key].to_pylist()}
 
     def touch(self, name: str, key: str, values: Iterable[str], now_ms: int) -> None:
-        """Mark rows as needed now, so that they are not cleaned away before they are named."""
+        """Mark rows as needed now, so that no cleanup removes them before a commit names them."""
         for where in split_among(key, values):
             self.change(name, methodcaller("update", where=where, values={"seen_ms": now_ms}))
 
     def optimize(self, name: str, *, kept: timedelta) -> None:
-        """Merge small parts, bring indexes in step, and forget versions older than that."""
+        """Compact, update indexes, and remove versions older than `kept`."""
         self.change(name, lambda table: table.optimize(cleanup_older_than=kept))
 
-    def tend(self, name: str, least: Mapping[str, int] = LEAST_ROWS) -> None:
-        """Make the indexes of a table, or bring them in step once much was added."""
+    def maintain(self, name: str, least: Mapping[str, int] = LEAST_ROWS) -> None:
+        """Create the indexes of a table, or update them once they lag behind."""
         wanted = INDEXES.get(name) or INDEXES.get(name.partition("_")[0], {})
         table = self.open(name) if wanted else None
         if table is None:
@@ -262,7 +262,7 @@ class SharedTables:
             if any(map(lags, made)):
                 self.optimize(name, kept=_KEPT_VERSIONS)
             for column, kind in wanted.items():
-                # one that still lags is damaged: pushes that tended at the same time can do that
+                # one that still lags is damaged: concurrent pushes can do that
                 if lags(column) if column in made else rows >= least[kind]:
                     table.create_index(column, config=_choose_index(kind))
 
@@ -274,19 +274,19 @@ class SharedTables:
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether a change failed because others changed the same table, however often it tried."""
+    """Whether an error is a conflict with a concurrent change of the same table."""
     return _CONFLICT.search(str(error)) is not None
 
 
 def split_among(key: str, values: Iterable[str]) -> Iterator[str]:
-    """Conditions that a column holds one of these texts, each of a length that can be parsed."""
+    """Conditions `key IN (…)` over these texts, each short enough to be parsed."""
     wanted = list(values)
     for start in range(0, len(wanted), _AMONG):
         yield f"{key} IN ({', '.join(map(quote_text, wanted[start : start + _AMONG]))})"
 
 
 def quote_text(text: str) -> str:
-    """A text in a condition."""
+    """A text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -30,10 +30,10 @@ def write_tree(
     older: Path | None,
     work: Work,
 ) -> dict[str, str]:
-    """Write files below a root; what `older`, the root of another commit, has is not fetched.
+    """Write files below a root. Contents in `older`, the root of another commit, are not fetched.
 
-    Copies, not hard links: one more name would change what the index knows of a file. Returns the
-    digests of files that were in another encoding: texts are kept as UTF-8.
+    Files are copied, not linked: a second name would change a file's stamp. Returns the new digests
+    of files that were in another encoding, since texts are stored as UTF-8.
     """
     places: dict[str, list[str]] = {}
     for path, fact in files.items():
@@ -81,7 +81,7 @@ def _read_older(older: Path | None, places: Mapping[str, object]) -> Iterator[tu
 def finish_index(
     workspace: Workspace, project: Project, changed: Mapping[str, str], work: Work
 ) -> None:
-    """Let an index that was filled know the files as they are here, and write its records."""
+    """Record the local files' stamps in a filled index, and write its metadata."""
     for store in project.stores().values():
         states = []
         for path, state in store.files().items():

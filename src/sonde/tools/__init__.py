@@ -1,7 +1,7 @@
 """The table of verbs, from which MCP, the REST API, the command line and the reference derive.
 
-Every module of verbs declares its own `TOOLS` and `ROUTES`. A module is imported when the tables
-here are read as far as its rows, so who looks for a tool of code imports no knowledge.
+Every module of verbs declares its own `TOOLS` and `ROUTES`. It is imported when iteration reaches
+its rows, so looking up a tool for code does not import those for knowledge.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ T = TypeVar("T")
 
 
 class Table(Generic[T]):
-    """The rows of all modules of verbs, in order; a module is imported when its first row is
-    reached."""
+    """The rows of all modules of verbs, in order; each module is imported when it is reached."""
 
     def __init__(self, begin: Callable[[], Iterator[T]]) -> None:
         self._begin = begin

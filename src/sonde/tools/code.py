@@ -13,9 +13,9 @@ from sonde.app import App
 from sonde.errors import EmptyQuery
 from sonde.paging.budget import ENVELOPE_TOKENS, SHORTEST_SNIPPET, fit_page, snippet_limit
 from sonde.paging.cursor import ResultSet
-from sonde.projects.find import find_project, readable_project
+from sonde.projects.find import find_project, list_project_names, readable_project
 from sonde.projects.freshness import list_current_paths
-from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
+from sonde.projects.index import list_chunks, list_paths, read_current_text
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.search import open_search_page
 from sonde.projects.update import repairing_corruption
@@ -222,7 +222,7 @@ def cortex_search(
     else:
         if not query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
-        # what a filter lets through is found, however little it has to do with the query
+        # a filter alone decides: results need no minimum score
         options = SearchOptions(
             limit or DEFAULT_LIMIT, -1.0, tuple(tags or ()), tuple(chunk_types or ())
         )
@@ -282,7 +282,8 @@ def read_chunks(
 def complete_path(app: App, argument: str, prefix: str, given: Mapping[str, str]) -> Sequence[str]:
     """Paths or projects with this prefix."""
     if argument == "project":
-        return list_roots(app.workspace, prefix, MAX_COMPLETED_PATHS)
+        names = list_project_names(app.workspace)
+        return [name for name in names if name.startswith(prefix)][:MAX_COMPLETED_PATHS]
     if argument != "path":
         return []
     return list_paths(app.workspace, given.get("project"), prefix, MAX_COMPLETED_PATHS)

@@ -169,7 +169,10 @@ def stop_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     """Ask a job to stop."""
     record = find.find_job(app.workspace, job_id, to_stop=True)
     if not app.workspace.jobs.stop(record.id):
-        raise InvalidRequest("the job has ended", user_message="This job is not running.")
+        raise InvalidRequest(
+            "the job has ended", user_message="This job is not running.",
+            next_action="job_progress tells how it ended.",
+        )  # fmt: skip
     return {"jobId": record.id, "status": "stopping"}
 
 

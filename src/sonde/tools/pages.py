@@ -34,12 +34,12 @@ _MOST_BYTES = 1_000_000
 _LONGEST_QUERY = 200
 """Characters of the query that an answer repeats."""
 _LONGEST_PARAMETERS, _SHORT_VALUE = 400, 40
-"""Characters of the parameters together and, where they have more, of each value: enough to tell
-one search from another, and little beside its results."""
+"""Characters of all parameters in an answer, and of each value once they have more: enough to tell
+searches apart."""
 
 
 def _terse(kind: Any, about: str, **facts: Any) -> Any:
-    """An argument that may be left out, and whose schema gives only the type."""
+    """An optional argument whose schema lists only its type."""
     return Annotated[kind | None, Param(about, terse=True, **facts)]
 
 
@@ -113,7 +113,7 @@ class PageAnswer(TypedDict):
 
 
 def _declare_search(mode: PageMode, parameters: Mapping[str, Any]) -> Callable[..., PageAnswer]:
-    """The verb for one way of searching; they differ in nothing but their parameters."""
+    """The verb of one search mode; they differ only in their parameters."""
 
     def search(
         app: App, query: str = "", *, cursor: str | None = None, work: Work, **given: Any

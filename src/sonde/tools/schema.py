@@ -12,8 +12,8 @@ from sonde.errors import EmptyQuery, UnknownArgument
 from sonde.types import Json
 
 LISTED_LENGTH = 100
-"""Schemas list lengths below this and above 1. Others only protect the server; they are checked,
-but no caller needs to know them, and every listed word costs context."""
+"""Schemas list length limits between 1 and this. Others are checked too, but they only protect the
+server, and listing them would cost context."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Tool:
     shown: tuple[str, ...] = ()
     """Arguments in the schema, if another tool lists them all; the rest are accepted too."""
     described_by: str = ""
-    """The tool whose schema describes the arguments, other than the first, of this one too."""
+    """The tool that describes the shared arguments; this one describes only its first."""
     always_load: bool = False
     """Clients that load tools on demand should load this one at once."""
 

@@ -126,7 +126,6 @@ class BrowserSessions:
             return ""
         now = self._clock()
         with self._lock:
-            # one from before this server began may have been used with the one before it
             if nonce in self._used or not self._began <= expires - CODE_TTL_S <= now < expires:
                 return ""
             self._used.add(nonce)

@@ -58,7 +58,7 @@ def add_setup(machine: Machine, launch: Launch, backups: Path) -> Pages:
                 if _digest(step) != seen:
                     raise ConfigChanged(f"{agent}: another plan", path=str(step.file))
                 step.change.write(backups)
-        return html.lead_to(link_to("/setup", done=agent))
+        return html.redirect_to(link_to("/setup", done=agent))
 
     def add(parts: Parts) -> Sequence[BaseRoute]:
         return [serve_page("/setup", show_setup, parts), serve_form("/setup", write_setup, parts)]

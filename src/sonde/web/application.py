@@ -125,22 +125,6 @@ def build_application(
         if stopped:
             await anyio.to_thread.run_sync(parts.app.close)
 
-    async def show_health(_request: Request) -> Response:
-        return JSONResponse({"status": "ok", "name": "sonde", "version": __version__})
-
-    async def show_readiness(_request: Request) -> Response:
-        state = find_mirrors_state(parts.app)
-        ready = state.is_reached if state else parts.app.peek() is not None or begin is None
-        status = "ending" if parts.ending.is_set() else "ready" if ready else "starting"
-        return JSONResponse({"status": status}, 200 if status == "ready" else 503)
-
-    async def show_metrics(request: Request) -> Response:
-        # how much there is, is known to those who see all of it
-        is_operator = request.scope[SCOPE_CALLER].user == LOCAL
-        state = find_mirrors_state(parts.app) if is_operator else None
-        text = parts.metrics.render(state.as_metrics() if state else {})
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
     async def show_openapi(_request: Request) -> Response:
         return JSONResponse(describe_routes(listing.routes, added))
 
@@ -149,9 +133,7 @@ def build_application(
         routes=[
             HttpRoute("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
             WebSocketRoute("/mcp/ws", McpOverSocket(server)),
-            HttpRoute("/healthz", show_health),
-            HttpRoute("/readyz", show_readiness),
-            HttpRoute("/metrics", show_metrics),
+            *_list_probes(parts, loads_soon=begin is not None),
             HttpRoute("/api/openapi.json", show_openapi),
             *(route for route in added if isinstance(route, StreamRoute)),
             *(
@@ -169,6 +151,29 @@ def build_application(
     )
     starlette.router.redirect_slashes = False
     return Application(Meter(Guard(starlette, access), parts.metrics), parts.ending)
+
+
+def _list_probes(parts: Parts, *, loads_soon: bool) -> Sequence[BaseRoute]:
+    """The routes for monitoring; a server that `loads_soon` is not ready before its app is open."""
+
+    async def show_health(_request: Request) -> Response:
+        return JSONResponse({"status": "ok", "name": "sonde", "version": __version__})
+
+    async def show_readiness(_request: Request) -> Response:
+        state = find_mirrors_state(parts.app)
+        ready = state.is_reached if state else parts.app.peek() is not None or not loads_soon
+        status = "ending" if parts.ending.is_set() else "ready" if ready else "starting"
+        return JSONResponse({"status": status}, 200 if status == "ready" else 503)
+
+    async def show_metrics(request: Request) -> Response:
+        # sizes of the shared index are for the operator, who sees all of it
+        is_operator = request.scope[SCOPE_CALLER].user == LOCAL
+        state = find_mirrors_state(parts.app) if is_operator else None
+        text = parts.metrics.render(state.as_metrics() if state else {})
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    probes = {"/healthz": show_health, "/readyz": show_readiness, "/metrics": show_metrics}
+    return [HttpRoute(address, probe) for address, probe in probes.items()]
 
 
 def find_mirrors_state(app: LazyApp) -> MirrorsState | None:

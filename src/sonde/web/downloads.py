@@ -131,7 +131,7 @@ def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int]
 
 
 class _Stream(StreamingResponse):
-    """An answer that comes by and by; what it needs is closed even if the client disconnects."""
+    """A streamed response that releases its resource even if the client disconnects."""
 
     def __init__(self, close: Callable[[], None], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -1,7 +1,7 @@
 """The guard in front of everything that is served over HTTP.
 
 It checks the Host and Origin headers, the path, the token, the size of the body and the rate.
-What passes carries a `Caller`; nothing behind the guard decides any of this again.
+Requests that pass carry a `Caller`; nothing behind the guard checks any of this again.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Guard:
             if scope["type"] == "http":
                 sent = Headers(scope=scope)
                 if scope["path"] in UPLOADS and scope["method"] == "POST":
-                    receive = _limit_body(sent, receive)
+                    receive = _limit_body(sent, receive, MAX_UPLOAD_BYTES)
                 else:
                     receive = await _read_body(sent, receive)
         except errors.SondeError as error:
@@ -259,43 +259,36 @@ def read_cookie(headers: Headers, host: str) -> str:
     return str(getattr(morsel, "value", ""))
 
 
-def _check_length(headers: Headers, most: int) -> None:
-    declared = headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > most:
-        raise errors.BodyTooLarge(f"Content-Length: {declared[:40]}", most=most)
-
-
 async def _read_body(headers: Headers, receive: Receive) -> Receive:
     """Read the whole body or refuse it. Returns a `receive` that replays it."""
-    _check_length(headers, MAX_BODY_BYTES)
+    read = _limit_body(headers, receive, MAX_BODY_BYTES)
     messages: list[Message] = []
-    size = 0
     with anyio.move_on_after(BODY_TIMEOUT_S):
         while True:
-            message = await receive()
+            message = await read()
             if message["type"] == "http.disconnect":
                 raise errors.Cancelled("the client disconnected before its request was complete")
             messages.append(message)
-            size += len(message.get("body", b""))
-            if size > MAX_BODY_BYTES:
-                raise errors.BodyTooLarge(f"more than {MAX_BODY_BYTES} bytes", most=MAX_BODY_BYTES)
             if not message.get("more_body", False):
                 return replay(messages, receive)
     problem = f"The body did not come within {BODY_TIMEOUT_S:.0f} s."
-    raise errors.InvalidRequest("timeout", user_message=problem)
+    again = "Send it again on a faster line, or in smaller requests."
+    raise errors.InvalidRequest("timeout", user_message=problem, next_action=again)
 
 
-def _limit_body(headers: Headers, receive: Receive) -> Receive:
-    """A `receive` that refuses a body which is larger than an upload may be."""
-    _check_length(headers, MAX_UPLOAD_BYTES)
+def _limit_body(headers: Headers, receive: Receive, most: int) -> Receive:
+    """A `receive` that refuses a body of more than so many bytes, whether declared or not."""
+    declared = headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared) > most:
+        raise errors.BodyTooLarge(f"Content-Length: {declared[:40]}", most=most)
     size = 0
 
     async def count() -> Message:
         nonlocal size
         message = await receive()
         size += len(message.get("body", b""))
-        if size > MAX_UPLOAD_BYTES:
-            raise errors.BodyTooLarge(f"more than {MAX_UPLOAD_BYTES} bytes", most=MAX_UPLOAD_BYTES)
+        if size > most:
+            raise errors.BodyTooLarge(f"more than {most} bytes", most=most)
         return message
 
     return count

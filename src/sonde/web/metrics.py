@@ -57,10 +57,10 @@ class Metrics:
         self.add("tool_calls_total", 1, tool=tool, outcome=outcome)
         self.time("tool_call", seconds, tool=tool)
 
-    def render(self, state: Mapping[str, float] | None = None) -> str:
+    def render(self, state: Mapping[str, float]) -> str:
         """All metrics and current gauges, in Prometheus' text format."""
         with self._lock:
-            now = {(name, ()): value for name, value in (state or {}).items()}
+            now = {(name, ()): value for name, value in state.items()}
             rows = sorted([*self._counts.items(), *now.items()], key=_order)
         return "".join(f"{line}\n" for line in self._lines(rows))
 

@@ -1,7 +1,7 @@
 """Sign-in by OpenID Connect: the authorization code flow with PKCE, and checks of the tokens.
 
-Nothing is kept between the two steps or afterwards: what must be remembered is sealed in cookies,
-so that any server with the same signing key can go on.
+The server keeps no state: what must be remembered is sealed in cookies, so any server with the same
+signing key can continue.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ from sonde.types import Content, Json
 from sonde.version import __version__
 
 EVENTS = "text/event-stream"
-OF_EVERY_REQUEST = ("config", SESSION_NAME)
-"""Arguments that every address takes: preferences, read by the guard, and a session name."""
+COMMON_PARAMETERS = ("config", SESSION_NAME)
+"""Query parameters of every address: preferences, which the guard reads, and a session name."""
 _log = logging.getLogger("sonde.web")
 
 
@@ -77,7 +77,7 @@ class RouteEndpoint:
         """The arguments in the path and the query string."""
         texts: dict[str, list[str]] = {}
         for name, value in request.query_params.multi_items():
-            if name not in OF_EVERY_REQUEST:
+            if name not in COMMON_PARAMETERS:
                 texts.setdefault(name, []).append(value)
         # the path wins over the query string: a repeated name cannot redirect a request
         return texts | {name: [str(value)] for name, value in request.path_params.items()}

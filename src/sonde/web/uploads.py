@@ -20,7 +20,7 @@ from sonde.stores.knowledge.base import SOURCES
 from sonde.tools.shapes.shell import show_job
 from sonde.web.application import Parts
 from sonde.web.guard import UPLOADS
-from sonde.web.pages.html import lead_to, refuse_request
+from sonde.web.pages.html import redirect_to, refuse_request
 from sonde.web.rest import DescribedRoute
 
 _FIELDS = 10  # besides files; a form has four
@@ -51,15 +51,14 @@ def add_uploads(parts: Parts) -> Sequence[BaseRoute]:
 
                 what = ("upload", {"files": [name for name, _ in files], **texts})
                 job = await parts.calls.run_work(run, Work(caller=caller), what)
-        except HTTPException as error:  # of the parser
-            wrong = refuse_upload("The upload cannot be read: {name}", error.detail)
-            return refuse_request(wrong, request.scope)
-        except ClientDisconnect:
-            return refuse_request(Cancelled("the client disconnected"), request.scope)
         except Exception as error:  # noqa: BLE001 - turned into the response
+            if isinstance(error, HTTPException):  # of the parser
+                error = refuse_upload("The upload cannot be read: {name}", error.detail)
+            elif isinstance(error, ClientDisconnect):
+                error = Cancelled("the client disconnected")
             return refuse_request(error, request.scope)
         if not request.url.path.startswith("/api/"):
-            return lead_to("/jobs")
+            return redirect_to("/jobs")
         return JSONResponse(show_job(job.record(), caller), 202, {"cache-control": "no-store"})
 
     page, rest = UPLOADS

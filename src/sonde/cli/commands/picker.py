@@ -65,6 +65,10 @@ class Asked:
     kind: str = KINDS[0]
     project: str = ""
 
+    def is_like(self, other: Asked) -> bool:
+        """Whether at most the words differ, so that old results can stay until new ones come."""
+        return (self.kind, self.project) == (other.kind, other.project)
+
 
 def run_picker(session: Session) -> int:
     """Show the picker until something is opened or the user leaves."""
@@ -167,12 +171,15 @@ class Picker:
             self._ask(replace(question, words=head))
 
     def _ask(self, question: Asked) -> None:
+        if not question.is_like(self._question):
+            self._entries = []  # Enter must not take them for entries of another kind
         self._question, self._at = question, 0
 
     def _take(self) -> None:
-        self._entries, note = self._searcher.found
-        self._note = note or _HELP
-        self._at = min(self._at, max(len(self._entries) - 1, 0))
+        asked, entries, note = self._searcher.found
+        if asked.is_like(self._question):
+            self._entries, self._note = entries, note or _HELP
+            self._at = min(self._at, max(len(entries) - 1, 0))
 
     def _draw(self, width: int, height: int) -> None:
         screen = replace(self._session.out, tty=True, width=width)
@@ -248,7 +255,7 @@ class Searcher:
         self._question: Asked | None = None
         self._work: Work | None = None
         self._ended = False
-        self.found: tuple[list[Pick], str] = ([], "")
+        self.found: tuple[Asked, list[Pick], str] = (Asked(), [], "")
         self.root = ""
         self._thread: threading.Thread | None = None
         self._texts: dict[tuple[str, int], Pick] = {}
@@ -303,14 +310,16 @@ class Searcher:
                 question, self._question = self._question, None
                 assert question is not None
                 self._work = Work(caller=self._session.caller)
+            picks: list[Pick] = []
             try:
-                self.found = self._answer(question, self._work)
+                picks, note = self._answer(question, self._work)
             except Cancelled:
                 continue
             except SondeError as error:
-                self.found = [], error.user_message
+                note = error.user_message
             except Exception as error:  # noqa: BLE001 - shown; a picker must not die of one question
-                self.found = [], f"{type(error).__name__}: {error}"
+                note = f"{type(error).__name__}: {error}"
+            self.found = question, picks, note
             done()
 
     def _answer(self, question: Asked, work: Work) -> tuple[list[Pick], str]:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from sonde.app import App
     from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
-    from sonde.web.accounts import Issuer
+    from sonde.web.accounts import Issuer, Keyring
+    from sonde.web.guard import Access
     from sonde.web.oidc import Provider
 
 log = logging.getLogger(__name__)
@@ -61,12 +62,9 @@ def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
     from sonde.agents.machine import Machine, find_launch
     from sonde.mcp.calls import end_if_busy
-    from sonde.stores.users import Users
-    from sonde.team_server import read_signing_key
-    from sonde.web.accounts import Keyring, load_tokens, make_login_code
+    from sonde.web.accounts import make_login_code
     from sonde.web.agent_setup import add_setup
-    from sonde.web.application import build_application, check_access, serve_http
-    from sonde.web.guard import Access
+    from sonde.web.application import build_application, serve_http
     from sonde.web.metrics import AuditLog
     from sonde.web.pages.table import PAGES
 
@@ -75,15 +73,7 @@ def run_serve(session: Session) -> int:
     given = {name: getattr(session.args, name) for name in options}
     base, settings = _read_settings(session, **given)
     _check_embedding(settings)
-    file = Path(settings.token_file).expanduser() if settings.token_file else None
-    users = Users(settings.home / "users.json")
-    access = Access(settings.host, settings.port, public_url=settings.public_url)
-    key = read_signing_key(settings) if access.is_loopback else None
-    known = load_tokens(settings.token or None, file)
-    provider = _find_provider(session, settings)
-    tokens = Keyring(known, users, _find_issuer(settings), key, provider)
-    access = replace(access, tokens=tokens, rate_limit=settings.rate_limit)
-    check_access(access)
+    access, tokens = _make_access(session, settings)
     open_app, listing = _open_later(session, base), _make_listing(settings)
     if settings.serve_from:
         open_app = _open_now(open_app)
@@ -97,6 +87,7 @@ def run_serve(session: Session) -> int:
         address = settings.public_url.rstrip("/") or address
         facts = {"url": address, "mcp": f"{address}/mcp"}
         lines = [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C stops it)"]
+        key = tokens.signing_key
         link = f"{address}/login?code={make_login_code(key)}" if key else ""
         if link:
             facts["link"] = link
@@ -112,6 +103,28 @@ def run_serve(session: Session) -> int:
     serve_http(app, access, announce)
     end_if_busy()
     return FOUND
+
+
+def _make_access(session: Session, settings: Settings) -> tuple[Access, Keyring]:
+    """Where the server listens, and the tokens that it accepts."""
+    from sonde.stores.users import Users
+    from sonde.team_server import read_signing_key
+    from sonde.web.accounts import Keyring, load_tokens
+    from sonde.web.application import check_access
+    from sonde.web.guard import Access
+
+    file = Path(settings.token_file).expanduser() if settings.token_file else None
+    access = Access(settings.host, settings.port, public_url=settings.public_url)
+    tokens = Keyring(
+        load_tokens(settings.token or None, file),
+        Users(settings.home / "users.json"),
+        _find_issuer(settings),
+        read_signing_key(settings) if access.is_loopback else None,
+        _find_provider(session, settings),
+    )
+    access = replace(access, tokens=tokens, rate_limit=settings.rate_limit)
+    check_access(access)
+    return access, tokens
 
 
 def _open_browser(session: Session, link: str) -> None:

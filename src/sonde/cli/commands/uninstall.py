@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +18,7 @@ from sonde.errors import ConfirmationRequired, IndexBusy, SondeError
 from sonde.policy.changes import has_hook, remove_hook
 from sonde.runtime.private import OWN_NAMES
 from sonde.runtime.work import WriterLock
-from sonde.stores.files import read_json
+from sonde.stores.files import measure_folder, read_json
 from sonde.stores.records import list_recorded
 from sonde.text.formats import format_bytes
 
@@ -38,7 +37,7 @@ class Leftover:
 
 
 def run_uninstall(session: Session) -> int:
-    """List what is there, ask, and remove it; the program itself is left to its installer."""
+    """List everything, ask, and remove it, except for the program, which its installer removes."""
     args, home = session.args, session.settings.home
     roots = [root for _, root in list_recorded(home) if root.is_dir()]
     steps = list(_plan_agents(session, roots))
@@ -123,7 +122,7 @@ def _list_hooks(roots: list[Path]) -> Iterator[Leftover]:
 
 
 def _list_storage(home: Path, *, keep_knowledge: bool) -> Iterator[Leftover]:
-    """What sonde keeps in the storage folder; files of others stay."""
+    """Everything of sonde's in the storage folder; other files stay."""
     for folder in sorted((home / "indexes").glob("*")):
         with suppress(OSError, ValueError):
             project = (read_json(folder / "metadata.json") or {}).get("projectPath", "unknown")
@@ -137,13 +136,7 @@ def _list_storage(home: Path, *, keep_knowledge: bool) -> Iterator[Leftover]:
 
 
 def _measure(path: Path) -> int:
-    if not path.is_dir():
-        return path.lstat().st_size
-    return sum(
-        entry.lstat().st_size
-        for folder, _, names in os.walk(path)
-        for entry in map(Path(folder).joinpath, names)
-    )
+    return measure_folder(path) if path.is_dir() else path.lstat().st_size
 
 
 def _remove(leftover: Leftover) -> None:

@@ -25,7 +25,7 @@ from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.types import Content, Json
 from sonde.web.pages import html, nodes
 from sonde.web.pages.charts import show_chart
-from sonde.web.pages.html import Markup, frame, join, lead_to, link_to, name_folder, tag
+from sonde.web.pages.html import Markup, frame, join, link_to, name_folder, redirect_to, tag
 from sonde.web.pages.projects import show_jobs
 
 _ROWS = 100  # a few screens of names
@@ -41,7 +41,7 @@ def start_scan_form(
     work: Work,
 ) -> RedirectResponse:
     """Scan a folder in the background, and show it meanwhile."""
-    return lead_to(f"/disk/{start_index(app, root.strip(), work=work)['indexId']}")
+    return redirect_to(f"/disk/{start_index(app, root.strip(), work=work)['indexId']}")
 
 
 def show_disk(app: App, *, work: Work) -> Content:

@@ -22,7 +22,7 @@ from sonde.web.accounts import SESSION_AGE_S
 from sonde.web.application import Parts
 from sonde.web.guard import LOGIN, LOGOUT, PROVIDER_PATHS, name_cookie, read_cookie
 from sonde.web.oidc import SESSION_S, STEP_S, Provider
-from sonde.web.pages.html import frame, hidden_fields, lead_to, link_to, refuse_person, tag
+from sonde.web.pages.html import frame, hidden_fields, link_to, redirect_to, refuse_person, tag
 from sonde.web.rest import RouteEndpoint
 
 _STEP_COOKIE = "sonde_sign_in"  # between leaving for the provider and coming back
@@ -55,7 +55,7 @@ class FormEndpoint(PageEndpoint):
     def refuse(self, error: Exception, request: Request) -> Response:
         """An error as a page; if a confirmation is missing, a page that asks for it."""
         if isinstance(error, ConfirmationRequired | FileLimitWarning) and "token" in error.facts:
-            page = _ask(error, request.url.path, request.state.sent, _find_way_back(request))
+            page = _ask(error, request.url.path, request.state.sent, _find_referrer(request))
             return Response(page.body, 200, {"cache-control": "no-store"}, page.mime)
         return super().refuse(error, request)
 
@@ -66,13 +66,13 @@ def serve_form(path: str, verb: Callable[..., Response], parts: Parts) -> HttpRo
     return HttpRoute(path, FormEndpoint(route, parts.app, parts.calls), methods=["POST"])
 
 
-def then_show(verb: Callable[..., object], way: str) -> Callable[..., Response]:
-    """A form that runs a verb and leads to a page."""
+def redirect_after(verb: Callable[..., object], way: str) -> Callable[..., Response]:
+    """A form that runs a verb and redirects to a page."""
 
     @wraps(verb)
     def run(app: App, *, work: Work, **given: object) -> Response:
         verb(app, **given, work=work)
-        return lead_to(way)
+        return redirect_to(way)
 
     return run
 
@@ -83,12 +83,12 @@ def serve_page(path: str, verb: Callable[..., Content | Response], parts: Parts)
     return HttpRoute(path, PageEndpoint(route, parts.app, parts.calls), methods=["GET"])
 
 
-def _find_way_back(request: Request) -> str:
+def _find_referrer(request: Request) -> str:
     scheme, _, way = request.headers.get("referer", "").partition(f"://{request.headers['host']}")
-    return keep_here(way) if scheme in ("http", "https") else "/"
+    return local_path(way) if scheme in ("http", "https") else "/"
 
 
-def keep_here(way: str) -> str:
+def local_path(way: str) -> str:
     """The path if it is on this server, else `/`: no open redirects."""
     plain = way.startswith("/") and not way.startswith(("//", "/\\")) and way.isprintable()
     return way if plain else "/"
@@ -120,7 +120,7 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
     provider = tokens.provider if tokens is not None else None
 
     async def show(request: Request) -> Response:
-        way = keep_here(request.query_params.get("next", "/"))
+        way = local_path(request.query_params.get("next", "/"))
         if tokens is None:
             return RedirectResponse(way, 303)
         code = request.query_params.get("code")
@@ -130,11 +130,11 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
         if not session:
             return _show_login(way, "This link has been used or has expired.", provider)
         # no redirect: a browser that comes from elsewhere would not send the cookie along
-        return keep_session(request, HTMLResponse(_lead_on(way)), session)
+        return keep_session(request, HTMLResponse(_redirect_page(way)), session)
 
     async def take(request: Request) -> Response:
         given = parse_qs((await request.body()).decode("utf-8", "replace"))
-        token, way = given.get("token", [""])[0].strip(), keep_here(given.get("next", ["/"])[0])
+        token, way = given.get("token", [""])[0].strip(), local_path(given.get("next", ["/"])[0])
         if tokens is None or tokens.find_user(token) is None:
             return _show_login(way, "This token is not valid here.", provider)
         return keep_session(request, RedirectResponse(way, 303), browsers.open(token))
@@ -143,7 +143,7 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
         name = name_cookie(request.headers["host"])
         return _keep(parts, response, name, session, SESSION_AGE_S, strict=True)
 
-    async def ask_out(_request: Request) -> Response:
+    async def confirm_logout(_request: Request) -> Response:
         button = tag("button", "Sign out", autofocus=True)
         form = tag("form", button, method="post", action=LOGOUT, class_="below")
         about = tag("p", "This browser then needs a new link (sonde users link) or a key. "
@@ -161,7 +161,7 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
     return [
         HttpRoute(LOGIN, show),
         HttpRoute(LOGIN, take, methods=["POST"]),
-        HttpRoute(LOGOUT, ask_out),
+        HttpRoute(LOGOUT, confirm_logout),
         HttpRoute(LOGOUT, leave, methods=["POST"]),
         *(_add_provider(parts, provider) if provider else ()),
     ]
@@ -183,7 +183,7 @@ def _add_provider(parts: Parts, provider: Provider) -> Sequence[BaseRoute]:
     leave_path, back_path = PROVIDER_PATHS
 
     async def leave(request: Request) -> Response:
-        way = keep_here(request.query_params.get("next", "/"))
+        way = local_path(request.query_params.get("next", "/"))
         back = request.scope[SCOPE_CALLER].base_url + back_path
         try:
             address, step = await anyio.to_thread.run_sync(provider.begin, back, way)
@@ -202,7 +202,7 @@ def _add_provider(parts: Parts, provider: Provider) -> Sequence[BaseRoute]:
         except SondeError as error:
             return _show_login("/", error.user_message, provider)
         # no redirect: a browser that comes from elsewhere would not send the cookie along
-        response = HTMLResponse(_lead_on(keep_here(way)))
+        response = HTMLResponse(_redirect_page(local_path(way)))
         response.delete_cookie(_STEP_COOKIE)
         name = name_cookie(request.headers["host"])
         return _keep(parts, response, name, session, SESSION_S, strict=True)
@@ -210,7 +210,7 @@ def _add_provider(parts: Parts, provider: Provider) -> Sequence[BaseRoute]:
     return [HttpRoute(leave_path, leave), HttpRoute(back_path, come_back)]
 
 
-def _lead_on(way: str) -> str:
+def _redirect_page(way: str) -> str:
     leads = tag("meta", http_equiv="refresh", content=f"0; url={way}")
     return f"<!doctype html>{tag('title', 'sonde')}{leads}{tag('a', 'Go on', href=way)}"
 

@@ -275,7 +275,7 @@ def _show_missing(error: NoSuchAddress) -> Content:
     )
 
 
-def lead_to(path: str) -> RedirectResponse:
+def redirect_to(path: str) -> RedirectResponse:
     """A redirect to another page, requested by GET."""
     return RedirectResponse(path, 303)
 

@@ -98,7 +98,8 @@ def show_knowledge(
     if asked.query:
         rows, total, after = _search(app, asked, chosen, offset, work)
     else:
-        found = sorted((entry for each in chosen for entry in heads[each] if _fits(entry, asked)),
+        where = asked.conditions
+        found = sorted((entry for each in chosen for entry in heads[each] if _fits(entry, where)),
                        key=lambda entry: -entry.last_modified)  # fmt: skip
         total, page = len(found), found[offset : offset + _SHOWN]
         rows = [_describe_entry(app, entry, work) for entry in page]
@@ -125,10 +126,9 @@ def show_knowledge(
     )  # fmt: skip
 
 
-def _fits(entry: Entry, asked: KnowledgeForm) -> bool:
-    where = asked.conditions
+def _fits(entry: Entry, where: Conditions) -> bool:
     return (
-        (not asked.label or asked.label.lower() in (each.lower() for each in entry.tags))
+        {each.lower() for each in where.tags} <= {each.lower() for each in entry.tags}
         and (where.since is None or entry.created_at >= where.since)
         and (where.until is None or entry.created_at <= where.until)
     )
@@ -281,9 +281,12 @@ def _show_consent(app: App, user: str) -> Markup | None:
 def let_agents(app: App, lets: Text = "", *, work: Work) -> Response:
     """Allow or forbid agents to add notes; only a signed-in person can."""
     if not work.caller.is_person:
-        raise PermissionDenied("a program", user_message="Only a person can change this.")
+        raise PermissionDenied(
+            "a program", user_message="Only a person can change this.",
+            next_action="Sign in with a browser and change it on the page of knowledge.",
+        )  # fmt: skip
     app.let_agents_write(work.caller.user, lets=bool(lets))
-    return html.lead_to("/knowledge")
+    return html.redirect_to("/knowledge")
 
 
 def show_entry_page(

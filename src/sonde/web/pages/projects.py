@@ -20,7 +20,7 @@ from sonde.tools import index
 from sonde.tools.schema import ConfirmParam, Param
 from sonde.types import Content
 from sonde.web.pages import html
-from sonde.web.pages.html import Markup, frame, lead_to, link_to, name_folder, tag
+from sonde.web.pages.html import Markup, frame, link_to, name_folder, redirect_to, tag
 
 _SHOWN_JOBS = 20  # the newest; older ones are of no interest here
 
@@ -39,7 +39,7 @@ def begin(
     agreed = Work(ask=lambda asked: asked.startswith(INDEX_QUESTION) or None, caller=work.caller)
     root = project.strip()
     index.start_project_job(app, root, action, confirm, work=agreed)
-    return lead_to(link_to("/project", project=root))
+    return redirect_to(link_to("/project", project=root))
 
 
 def stop(app: App, job_id: index.JobParam, *, work: Work) -> Response:
@@ -48,11 +48,11 @@ def stop(app: App, job_id: index.JobParam, *, work: Work) -> Response:
         index.stop_job(app, job_id, work=work)
     job = index.read_job(app, job_id, work=work)
     if "indexUrl" in job or job["kind"] == "duplicates":
-        return lead_to(f"/disk/{job['subject']}")
+        return redirect_to(f"/disk/{job['subject']}")
     known = index.list_projects(app, work=work)["projects"]
     if any(row["projectPath"] == job["subject"] for row in known):
-        return lead_to(link_to("/project", project=job["subject"]))
-    return lead_to("/projects")
+        return redirect_to(link_to("/project", project=job["subject"]))
+    return redirect_to("/projects")
 
 
 def show_projects(app: App, *, work: Work) -> Content:
@@ -282,6 +282,7 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
         tag("td", html.show_age(job["startedAt"])),
         tag("td", html.show_button(f"/jobs/{job['jobId']}/stop", "Stop", label=f"Stop this {kind}")
             if running else None),
+        data_row=job["jobId"],
         data_job=job["jobId"] if running else None,
         data_reload=reload,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from sonde.tools.sets import QueryParam, edit_query, make_query
 from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.types import Content
 from sonde.web.pages import html
-from sonde.web.pages.html import Markup, frame, lead_to, name_folder, tag
+from sonde.web.pages.html import Markup, frame, name_folder, redirect_to, tag
 from sonde.web.pages.nodes import format_counts, show_entry_table
 
 _CARDS = 50  # a few screens
@@ -70,7 +70,7 @@ def save(
     except InvalidPattern as error:
         return _show_again(_list(app, _Draft(filter, name, index_id, error), None, work))
     query_id = str(made["queryId"])
-    return run(app, query_id, work=work) if then else lead_to(f"/queries/{query_id}")
+    return run(app, query_id, work=work) if then else redirect_to(f"/queries/{query_id}")
 
 
 def change(
@@ -87,7 +87,7 @@ def change(
         edit_query(app, query_id, filter.strip(), None, name.strip() or None, work=work)
     except InvalidPattern as error:
         return _show_again(_show_one(app, query_id, _Draft(filter, name, "", error), work))
-    return run(app, query_id, work=work) if then else lead_to(f"/queries/{query_id}")
+    return run(app, query_id, work=work) if then else redirect_to(f"/queries/{query_id}")
 
 
 def _show_again(page: Content) -> Response:
@@ -97,7 +97,7 @@ def _show_again(page: Content) -> Response:
 def run(app: App, query_id: QueryParam, *, work: Work) -> Response:
     """Run a query, and show what it finds."""
     sets.run_query(app.disk, sets.find_query(app.disk, work.caller, query_id), work)
-    return lead_to(f"/queries/{query_id}")
+    return redirect_to(f"/queries/{query_id}")
 
 
 def show_queries(

@@ -17,7 +17,7 @@ from sonde.tools.sets import NodesParam, SetParam
 from sonde.tools.shapes.shell import show_name
 from sonde.types import Content
 from sonde.web.pages import html
-from sonde.web.pages.html import Markup, frame, lead_to, tag
+from sonde.web.pages.html import Markup, frame, redirect_to, tag
 from sonde.web.pages.nodes import format_counts, list_choices, show_entry_table, show_name_field
 
 _CARDS = 50  # each costs the totals of a set
@@ -49,7 +49,7 @@ def keep(
         kept = sets.change_set(disk, sets.find_set(disk, caller, into), add=node_ids)
     else:
         kept = sets.create_set(disk, caller, name.strip(), node_ids)
-    return lead_to(f"/sets/{kept.id}")
+    return redirect_to(f"/sets/{kept.id}")
 
 
 def take_out(
@@ -57,7 +57,7 @@ def take_out(
 ) -> RedirectResponse:
     """Remove the selected nodes from a set; the files stay."""
     sets.change_set(app.disk, sets.find_set(app.disk, work.caller, selection_id), remove=node_ids)
-    return lead_to(f"/sets/{selection_id}")
+    return redirect_to(f"/sets/{selection_id}")
 
 
 def combine_sets_form(
@@ -71,7 +71,7 @@ def combine_sets_form(
 ) -> RedirectResponse:
     """Combine two sets into a new one, leaving both unchanged."""
     first, second = (sets.find_set(app.disk, work.caller, each) for each in (selection_id, other))
-    return lead_to(f"/sets/{sets.combine_sets(app.disk, first, op, second, name.strip()).id}")
+    return redirect_to(f"/sets/{sets.combine_sets(app.disk, first, op, second, name.strip()).id}")
 
 
 def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:

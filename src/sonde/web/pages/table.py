@@ -16,7 +16,7 @@ from sonde.types import Content
 from sonde.web.application import Pages, Parts
 from sonde.web.downloads import add_file_routes
 from sonde.web.pages import disk, knowledge, projects, queries, search, sets
-from sonde.web.pages.endpoints import add_login, serve_form, serve_page, then_show
+from sonde.web.pages.endpoints import add_login, redirect_after, serve_form, serve_page
 from sonde.web.pages.html import STATIC
 from sonde.web.pages.nodes import show_node_page
 from sonde.web.uploads import add_uploads
@@ -49,19 +49,19 @@ _PAGES: Mapping[str, Callable[..., Content | Response]] = {
 }
 _FORMS: Mapping[str, Callable[..., Response]] = {
     "/projects": projects.begin,
-    "/project/forget": then_show(delete_index, "/projects"),
+    "/project/forget": redirect_after(delete_index, "/projects"),
     "/jobs/{job_id}/stop": projects.stop,
     "/disk": disk.start_scan_form,
-    "/disk/{index_id}/forget": then_show(delete_scan, "/disk"),
+    "/disk/{index_id}/forget": redirect_after(delete_scan, "/disk"),
     "/queries": queries.save,
     "/queries/{query_id}": queries.change,
     "/queries/{query_id}/run": queries.run,
-    "/queries/{query_id}/forget": then_show(remove_query, "/queries"),
+    "/queries/{query_id}/forget": redirect_after(remove_query, "/queries"),
     "/knowledge/agents": knowledge.let_agents,
     "/sets": sets.keep,
     "/sets/{selection_id}/remove": sets.take_out,
     "/sets/{selection_id}/combine": sets.combine_sets_form,
-    "/sets/{selection_id}/forget": then_show(remove_set, "/sets"),
+    "/sets/{selection_id}/forget": redirect_after(remove_set, "/sets"),
 }
 
 
@@ -89,4 +89,4 @@ def _serve_file(name: str, body: bytes) -> Route:
 
 
 PAGES: tuple[Pages, ...] = (add_login, add_file_routes, add_uploads, add_assets, add_pages)
-"""Each makes routes out of the parts of the server."""
+"""Functions that create the routes of the pages."""

@@ -69,17 +69,6 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ShownMatch:
-    """A passage of a file on the page."""
-
-    rows: Sequence[Row]
-    href: str
-    symbol: str = ""
-    why: tuple[str, ...] = ()
-    stale: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class FileGroup:
     """A file and its matches, or one entry of personal knowledge."""
 
@@ -90,7 +79,7 @@ class FileGroup:
     """Empty if all results are from one project."""
     language: str = ""
     count: int = 0
-    matches: Sequence[ShownMatch] = ()
+    matches: Sequence[Markup] = ()
     excerpt: str = ""
     """The text of an entry, which has no lines."""
     score: float = 0.0
@@ -206,12 +195,12 @@ def mark_words(text: str, find: Finder) -> Markup:
     return _mark_tokens([Token("", text)], join_parts(text, find(text)))
 
 
-def _show_code(match: ShownMatch) -> Markup:
-    view = match.href.partition("#")[0]
+def _show_code(rows: Sequence[Row], href: str) -> Markup:
+    view = href.partition("#")[0]
     lines = [
         html.show_line(row.number, view, _mark_tokens(row.tokens, row.spans))
         if row.number else tag("span", tag("i", _GAP, aria_hidden="true"), "\n", class_="gap")
-        for row in match.rows
+        for row in rows
     ]  # fmt: skip
     return tag("pre", tag("code", lines), class_="code", tabindex="-1")
 
@@ -219,17 +208,17 @@ def _show_code(match: ShownMatch) -> Markup:
 # --- groups ---
 
 
-def _show_match(match: ShownMatch) -> Markup:
-    names = match.symbol.split(" > " if " " in match.symbol else ".")
+def show_match(hit: Hit, rows: Sequence[Row], why: Sequence[str] = ()) -> Markup:
+    """A passage of a file: what it is, why it is here, and its lines."""
+    href, names = link_hit(hit), hit.symbol.split(" > " if " " in hit.symbol else ".")
     steps = [tag("span", step) for step in map(format_heading, names) if step]
     trail = join(chain.from_iterable((tag("i", "›", aria_hidden="true"), step) for step in steps))
     head = [
-        tag("a", trail, href=match.href, class_="symbol") if steps else None,
-        tag("span", "changed since", class_="badge warn") if match.stale else None,
-        tag("span", " · ".join(match.why), class_="why", title="Why this is here")
-        if match.why else None,
+        tag("a", trail, href=href, class_="symbol") if steps else None,
+        tag("span", "changed since", class_="badge warn") if hit.stale else None,
+        tag("span", " · ".join(why), class_="why", title="Why this is here") if why else None,
     ]  # fmt: skip
-    code = _show_code(match) if match.rows else None
+    code = _show_code(rows, href) if rows else None
     return tag("div", tag("p", head) if any(head) else None, code, class_="match")
 
 
@@ -250,8 +239,7 @@ def _show_group(group: FileGroup, find: Finder, *, folded_after: int, noun: str)
                tag("a", title, href=group.href, class_="open"),
                html.show_copy_button(group.title) if group.kind != "notes" else None,
                tag("span", facts, class_="facts"))  # fmt: skip
-    shown = [_show_match(each) for each in group.matches[:folded_after]]
-    rest = [_show_match(each) for each in group.matches[folded_after:]]
+    shown, rest = group.matches[:folded_after], group.matches[folded_after:]
     unseen = group.count - len(group.matches)
     fold = tag(
         "details",
@@ -290,7 +278,7 @@ def show_results(asked: SearchForm, found: ResultPage, find: Finder) -> Markup:
 
 
 def _summarize(found: ResultPage) -> list[object]:
-    """The number of results, honestly stated, the time taken, and the freshness."""
+    """The number of results, the time taken, and the freshness."""
     counted = count_of(found.total, found.noun)
     place = f" in {count_of(found.files, 'file')}" if found.files and found.noun != "file" else ""
     fresh: str | Markup = found.freshness

@@ -23,17 +23,17 @@ from sonde.searching.search import QueryVectors
 from sonde.text.highlight import find_query_words
 from sonde.text.syntax_highlighting import highlight_code
 from sonde.types import Hit, Kind
-from sonde.web.pages.html import link_file
+from sonde.web.pages.html import Markup, link_file
 from sonde.web.results.facets import show_facets
 from sonde.web.results.groups import (
     FileGroup,
     ResultPage,
     Row,
     SearchForm,
-    ShownMatch,
     describe_reasons,
     link_hit,
     number_rows,
+    show_match,
 )
 
 _PAGE_FILES = 8
@@ -51,6 +51,10 @@ _TAB_CONDITIONS: Mapping[str, tuple[QueryCondition, ...]] = {
     "code": (QueryCondition("kind", "code"), QueryCondition("kind", "config")),
     "docs": (QueryCondition("kind", "docs"),),
 }
+
+
+ShownHit = tuple[Hit, Markup]
+"""A hit cut to what is shown of it, and that as markup."""
 
 
 def find_hits(
@@ -73,20 +77,21 @@ def find_hits(
     changed = find_changed_hits(app.workspace, taken, just_searched=not asked.cursor)
     find = find_query_words(query.text)
 
-    def show_passage(hit: Hit, chars: int) -> ShownMatch:
+    def show_passage(hit: Hit, chars: int) -> ShownHit:
         """Cut to the lines that answer."""
         moved = (hit.project, hit.path) in changed
         assert page.question is not None
         shown = present_hit(app.workspace, page.question, hit, chars, moved=moved)
         rows = number_rows(shown, hit, find) if shown.text else []
-        return ShownMatch(rows, link_hit(shown), shown.symbol, describe_reasons(shown), shown.stale)
+        return shown, show_match(shown, rows, describe_reasons(shown))
 
-    def show_line(hit: Hit, _chars: int) -> ShownMatch:
+    def show_line(hit: Hit, _chars: int) -> ShownHit:
         """With what of it matches."""
         shown = page.present(hit, _FIRST_CHARS)
         line, spans = shown.hit, shown.columns if not shown.is_clipped else ()
         tokens = highlight_code(line.text.removesuffix("\r"), line.language)[0]
-        return ShownMatch([Row(line.start_line, tokens, spans)], link_hit(line), stale=line.stale)
+        row = Row(line.start_line, tokens, spans)
+        return line, show_match(line, [row])
 
     show = show_line if is_lines else show_passage
     several = len({hit.project for hit in hits}) > 1
@@ -126,10 +131,9 @@ def find_similar(app: App, asked: SearchForm, work: Work) -> ResultPage:
     )
     page = open_search_page(workspace, request, work)
 
-    def show(hit: Hit, chars: int) -> ShownMatch:
+    def show(hit: Hit, chars: int) -> ShownHit:
         shown = page.present(workspace, hit, chars)
-        rows = number_rows(shown, hit, lambda _line: [])
-        return ShownMatch(rows, link_hit(shown), shown.symbol, stale=shown.stale)
+        return shown, show_match(shown, number_rows(shown, hit, lambda _line: []))
 
     files = _split_by_file(page.hits)
     groups = [
@@ -179,15 +183,16 @@ def _make_request(asked: SearchForm) -> PageRequest:
 
 
 def _make_group(
-    hits: Sequence[Hit], show: Callable[[Hit, int], ShownMatch], most: int, *, name_project: bool
+    hits: Sequence[Hit], show: Callable[[Hit, int], ShownHit], most: int, *, name_project: bool
 ) -> FileGroup:
     first = hits[0]
     matches = [
         show(hit, _FURTHER_CHARS if at else _FIRST_CHARS) for at, hit in enumerate(hits[:most])
     ]
     return FileGroup(
-        first.path, matches[0].href, kind_of_file(first.path, first.kind),
-        first.project if name_project else "", first.language, len(hits), matches,
+        first.path, link_hit(matches[0][0]), kind_of_file(first.path, first.kind),
+        first.project if name_project else "", first.language, len(hits),
+        [match for _, match in matches],
     )  # fmt: skip
 
 

@@ -8,10 +8,9 @@
 
   // -- jobs -----------------------------------------------------------------------------------
   const MOST_STREAMS = 4; // a browser opens six connections to one server
-  const followed = new Map();
+  let followed = [];
   function follow(row) {
     const stream = new EventSource(`/api/jobs/${encodeURIComponent(row.dataset.job)}/events`);
-    followed.set(row.dataset.job, stream);
     const show = (event) => {
       const job = JSON.parse(event.data);
       const status = row.querySelector("[data-status]");
@@ -36,32 +35,31 @@
     };
     stream.addEventListener("progress", show);
     stream.addEventListener("end", show);
+    return stream;
   }
 
   function followAll() {
-    const rows = [...document.querySelectorAll("[data-job]")].slice(0, MOST_STREAMS);
-    const wanted = new Set(rows.map((row) => row.dataset.job));
-    for (const [job, stream] of followed) {
-      stream.close();
-      followed.delete(job);
-    }
-    for (const row of rows) if (wanted.has(row.dataset.job)) follow(row);
+    for (const stream of followed) stream.close();
+    followed = [...document.querySelectorAll("[data-job]")].slice(0, MOST_STREAMS).map(follow);
   }
 
   // -- the page of jobs: those that others start come by themselves ------------------------------
   const live = document.querySelector("[data-live]");
   const AGAIN_MS = 2000; // soon enough for somebody who waits, cheap for the server
-  const listed = (holder) => [...holder.querySelectorAll("tr[data-job], tbody tr")].map((row) => row.dataset.job || row.textContent).join();
+  // which jobs there are, and which of them run
+  const list = (holder) => [...holder.querySelectorAll("[data-row]")].map((row) => row.dataset.row + (row.dataset.job ? " runs" : "")).join();
 
   async function update() {
-    const answer = await fetch("/jobs?part=jobs", { headers: { accept: "text/html" } });
-    if (!answer.ok || answer.redirected) return;
     const fresh = document.createElement("div");
-    fresh.innerHTML = await answer.text();
+    try {
+      const answer = await fetch("/jobs?part=jobs", { headers: { accept: "text/html" } });
+      if (!answer.ok || answer.redirected) return;
+      fresh.innerHTML = await answer.text();
+    } catch {
+      return; // it is asked again soon
+    }
     // the streams update the rows; a new list is only needed when other jobs are in it
-    const keys = (holder) => [...holder.querySelectorAll("[data-job]")].map((row) => row.dataset.job).join();
-    if (keys(fresh) === keys(live) && listed(fresh).length === listed(live).length) return;
-    if (live.contains(document.activeElement)) return;
+    if (list(fresh) === list(live) || live.contains(document.activeElement)) return;
     live.replaceChildren(...fresh.childNodes);
     followAll();
   }

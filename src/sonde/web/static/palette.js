@@ -5,6 +5,7 @@
   let field = null;
   let list = null;
   let running = null;
+  let filled = Promise.resolve(); // the list for what is in the field
   let at = -1;
 
   const project = document.querySelector("[data-project]")?.dataset.project
@@ -49,7 +50,7 @@
       });
       choose(0);
     } catch (error) {
-      if (error.name !== "AbortError") throw error;
+      if (error.name !== "AbortError") list.textContent = "The server does not answer. Is it still running?";
     }
   }
 
@@ -64,7 +65,7 @@
     document.body.append(dialog);
     field = dialog.querySelector("input");
     list = dialog.querySelector("#go-list");
-    field.addEventListener("input", fill);
+    field.addEventListener("input", () => (filled = fill()));
     dialog.addEventListener("keydown", (event) => {
       const steps = { ArrowDown: 1, ArrowUp: -1, Tab: event.shiftKey ? -1 : 1 };
       if (event.key in steps) {
@@ -73,7 +74,8 @@
       }
       if (event.key === "Enter") {
         event.preventDefault();
-        list.querySelector("[aria-selected=true]")?.click();
+        // never an entry for what was typed before
+        filled.then(() => list.querySelector("[aria-selected=true]")?.click());
       }
     });
     list.addEventListener("click", (event) => event.target.closest("a") && dialog.close());
@@ -85,7 +87,7 @@
     if (dialog.open) return dialog.close();
     dialog.showModal();
     field.select();
-    fill();
+    filled = fill();
   }
 
   async function showKeys() {

@@ -37,10 +37,17 @@
     }
     committed = settled;
     document.title = box.value ? `${box.value} · sonde` : "sonde";
+  }
+
+  // A tab takes along what is in the form, whether its results have come or not.
+  function linkTabs() {
     for (const tab of form.querySelectorAll("[data-tab]")) {
       const link = new URL(tab.href);
-      if (box.value) link.searchParams.set("q", box.value);
-      else link.searchParams.delete("q");
+      for (const [name, value] of new FormData(form)) {
+        if (name === "tab") continue;
+        if (value) link.searchParams.set(name, value);
+        else link.searchParams.delete(name);
+      }
       tab.href = link;
     }
   }
@@ -54,6 +61,7 @@
 
   function searchSoon(options) {
     clearTimeout(timer);
+    linkTabs();
     const pause = running ? Math.min(Math.max(spent - SOON_MS, 0), MOST_MS) : 0;
     if (!pause) return search(options);
     running.abort(); // what is overtaken must not slow down what comes
@@ -85,6 +93,7 @@
 
   async function search({ settled = false, keep = false } = {}) {
     clearTimeout(timer);
+    linkTabs();
     running?.abort();
     const mine = (running = new AbortController());
     const way = address();

@@ -196,8 +196,8 @@
 
   async function showNames(name) {
     const way = `/names?${new URLSearchParams({ project, name, path })}`;
-    const answer = await fetch(`${way}&part=names`, { headers: { accept: "text/html" } });
-    if (answer.redirected || !(answer.headers.get("content-type") || "").startsWith("text/html")) return;
+    const answer = await fetch(`${way}&part=names`, { headers: { accept: "text/html" } }).catch(() => null);
+    if (!answer || answer.redirected || !(answer.headers.get("content-type") || "").startsWith("text/html")) return location.assign(way);
     const head = document.createElement("header");
     const title = document.createElement("a");
     title.href = way;
@@ -293,8 +293,8 @@
       inner.hidden = !inner.hidden;
       return open(!inner.hidden);
     }
-    const answer = await fetch(`${link.getAttribute("href")}&part=tree`, { headers: { accept: "text/html" } });
-    if (!answer.ok || answer.redirected) return location.assign(link.href);
+    const answer = await fetch(`${link.getAttribute("href")}&part=tree`, { headers: { accept: "text/html" } }).catch(() => null);
+    if (!answer?.ok || answer.redirected) return location.assign(link.href);
     item.insertAdjacentHTML("beforeend", await answer.text());
     open(true);
   });

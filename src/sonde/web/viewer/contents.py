@@ -5,7 +5,6 @@ Everything passes the project's policy: what searches may not read is neither li
 
 from __future__ import annotations
 
-import mimetypes
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -102,8 +101,7 @@ def read_original(project: Project, path: str) -> tuple[bytes, str]:
         if file.size > _MAX_SHOWN_BYTES:
             raise FileNotAdmitted(f"{path}: {file.size}", path=path, reason="it is too large")
         data = b"".join(file.read(0, file.size))
-    mime = PICTURES.get(ending_of(path)) or mimetypes.guess_type(path)[0]
-    return data, mime or "application/octet-stream"
+    return data, PICTURES.get(ending_of(path), "application/pdf")
 
 
 def read_pdf_text(project: Project, path: str) -> str:

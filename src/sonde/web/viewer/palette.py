@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import islice
 from typing import Annotated, Literal
 
@@ -55,16 +55,6 @@ KEYS = {
 """Keys by where they work."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaletteItem:
-    """One thing to go to."""
-
-    title: str
-    href: str
-    icon: str
-    detail: str = ""
-
-
 def show_palette(
     app: App,
     q: Annotated[str, Param("Part of a name", max_length=200)] = "",
@@ -78,7 +68,7 @@ def show_palette(
     shown = [
         tag("section",
             tag("h2", name),
-            tag("ul", [_show_item(item) for item in items]), aria_label=name)
+            tag("ul", items), aria_label=name)
         for name, items in groups.items() if items
     ]  # fmt: skip
     body = tag("div", shown, class_="palette-items") if shown else show_note("Nothing matches")
@@ -110,26 +100,26 @@ def show_keys(
     return frame("Keys", "", tag("h1", "Keys"), body, kind="palette")
 
 
-def _show_item(item: PaletteItem) -> Markup:
-    return tag("li", tag(
-        "a", show_icon(item.icon), tag("b", item.title), tag("span", item.detail, class_="faint"),
-        href=item.href, class_="open"))  # fmt: skip
+def _show_item(title: str, href: str, icon: str, detail: str) -> Markup:
+    """One thing to go to."""
+    return tag("li", tag("a", show_icon(icon), tag("b", title), tag("span", detail, class_="faint"),
+                         href=href, class_="open"))  # fmt: skip
 
 
 def _find_groups(
     app: App, query: str, project: str | None, work: Work
-) -> dict[str, Sequence[PaletteItem]]:
+) -> dict[str, Sequence[Markup]]:
     roots = list_project_names(app.workspace)
     fits = re.compile(".*?".join(map(re.escape, query.replace(" ", ""))), re.IGNORECASE)
     named = [root for root in roots if fits.search(html.name_folder(root))]
     actions = [
-        PaletteItem(title, href, icon, about)
+        _show_item(title, href, icon, about)
         for title, (href, icon, about) in _ACTIONS.items()
         if fits.search(title) and (href != "/setup" or work.caller.is_person)
     ]
-    groups: dict[str, Sequence[PaletteItem]] = {
+    groups: dict[str, Sequence[Markup]] = {
         "Projects": [
-            PaletteItem(html.name_folder(root), link_path(root, ""), "layers", root)
+            _show_item(html.name_folder(root), link_path(root, ""), "layers", root)
             for root in named[:_SHOWN]
         ]
     }
@@ -152,11 +142,9 @@ def _open_places(app: App, project: str | None, roots: Sequence[str]) -> Iterato
             yield place
 
 
-def _find_files(
-    places: Sequence[Project], query: str, fits: re.Pattern[str]
-) -> Sequence[PaletteItem]:
+def _find_files(places: Sequence[Project], query: str, fits: re.Pattern[str]) -> Sequence[Markup]:
     """Files whose path contains the letters in order; matches in the name come first."""
-    found: list[tuple[tuple[int, int, int, str], PaletteItem]] = []
+    found: list[tuple[tuple[int, int, int, str], tuple[str, str, str, str]]] = []
     for rank, place in enumerate(places):
         root = place.key
         for path in list_current_paths(place):
@@ -168,17 +156,16 @@ def _find_files(
             spread = match.end() - match.start() - len(query)
             key = (0 if in_name else 1, spread + rank, len(path), path)
             about = f"{html.name_folder(root)} · {path.rpartition('/')[0]}"
-            found.append((key, PaletteItem(name, link_path(root, path), "file", about)))
-    found.sort(key=lambda pair: pair[0])
-    return [item for _, item in found[:_SHOWN]]
+            found.append((key, (name, link_path(root, path), "file", about)))
+    return [_show_item(*item) for _, item in nsmallest(_SHOWN, found)]
 
 
-def _find_symbols(app: App, places: Sequence[Project], query: str) -> Sequence[PaletteItem]:
+def _find_symbols(app: App, places: Sequence[Project], query: str) -> Sequence[Markup]:
     """Definitions whose name begins with the query; whole names first."""
     wanted = fold_name(query)
     if len(wanted) < _MIN_NAME:
         return []
-    found: list[tuple[tuple[bool, bool, int, int, str], PaletteItem]] = []
+    found: list[tuple[tuple[bool, bool, int, int, str], tuple[str, str, str, str]]] = []
     for rank, place in enumerate(places):
         root = place.key
         with repairing_corruption(app.workspace, place):
@@ -195,6 +182,5 @@ def _find_symbols(app: App, places: Sequence[Project], query: str) -> Sequence[P
                 key = (last != wanted, minor, rank, len(each.name), f"{path}:{each.line:9}")
                 about = f"{each.kind} · {path}:{each.line}"
                 href = link_file(root, path, each.line)
-                found.append((key, PaletteItem(each.name, href, "braces", about)))
-    found.sort(key=lambda pair: pair[0])
-    return [item for _, item in found[:_SHOWN]]
+                found.append((key, (each.name, href, "braces", about)))
+    return [_show_item(*item) for _, item in nsmallest(_SHOWN, found)]

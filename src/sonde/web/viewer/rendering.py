@@ -1,7 +1,7 @@
 """Markdown and notebooks as safe HTML: rendered by markdown-it, sanitised by nh3.
 
-Nothing here trusts the text. Scripts, styles, forms, frames, handlers and all classes except those
-of highlighted code are dropped; ids are our own. Pictures come only from this server.
+The text is not trusted: scripts, styles, forms, frames, handlers and all classes except our own are
+dropped, and ids are replaced. Pictures are only loaded from this server.
 """
 
 from __future__ import annotations
