@@ -116,7 +116,8 @@ def read_sections(data: bytes, language: str) -> tuple[list[Section], list[tuple
             opened = (match.start(), fence)
         elif level := _level_of(groups, styles):
             title = (groups.get("title") or groups["text"] or b"").decode("utf-8", "replace")
-            titles = [*(one for one in titles if one[0] < level), (level, title.strip("# \t\r"))]
+            title = title.strip("# \t\r")[: packing.HEADER_CHARS]
+            titles = [*(one for one in titles if one[0] < level), (level, title)]
             trail = tuple(name for _, name in titles)
             titled = match.start("title" if groups.get("title") else "text")
             sections.append(Section(match.start(), level, trail, titled))

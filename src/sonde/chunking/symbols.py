@@ -43,7 +43,7 @@ _ELIXIR_ROLES: dict[bytes, Role] = {
 _EQUATIONS = frozenset({"haskell", "elixir"})
 """Languages that define a function by several equations, one after the other."""
 _LINE_END = re.compile(rb"\n")
-_RECEIVER = re.compile(rb"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
+_RECEIVER = re.compile(rb"\b(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 
 
 _LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")

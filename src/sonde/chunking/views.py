@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 _MAX_ENTRIES = 200  # of each kind; a generated file can define thousands
 _PACKAGE = {
     "go": r"^package\s+(\w+)",
-    "java": r"^\s*package\s+([\w.]+)",
-    "kotlin": r"^\s*package\s+([\w.`]+)",
-    "scala": r"^\s*package\s+(?!object\b)([\w.]+)",
-    "csharp": r"^\s*namespace\s+([\w.]+)",
-    "php": r"^\s*namespace\s+([\w\\]+)",
+    "java": r"^[^\S\n]*package\s+([\w.]+)",
+    "kotlin": r"^[^\S\n]*package\s+([\w.`]+)",
+    "scala": r"^[^\S\n]*package\s+(?!object\b)([\w.]+)",
+    "csharp": r"^[^\S\n]*namespace\s+([\w.]+)",
+    "php": r"^[^\S\n]*namespace\s+([\w\\]+)",
     "haskell": r"^module\s+([\w.]+)",
-    "elixir": r"^\s*defmodule\s+([\w.]+)",
-    "ruby": r"^\s*module\s+([\w:]+)",
-    "cpp": r"^\s*namespace\s+([\w:]+)",
+    "elixir": r"^[^\S\n]*defmodule\s+([\w.]+)",
+    "ruby": r"^[^\S\n]*module\s+([\w:]+)",
+    "cpp": r"^[^\S\n]*namespace\s+([\w:]+)",
 }
 _READ = re.compile(
     r"\A(?:Package|Module): (?P<package>.*)\n\nImports: (?P<imports>\d+) packages?"
@@ -169,7 +169,7 @@ _CONFIG = frozenset(
 )
 _NO_VIEW = frozenset("csv diff lock log subtitles svg translation turtle".split())
 _ENV = re.compile(r"(?:^|/)(?:\.env[^/]*|[^/]*\.env)$")
-_ASSIGNED = re.compile(r"^(\s*(?:export\s+)?[A-Za-z_]\w*\s*[=:]).*$", re.MULTILINE)
+_ASSIGNED = re.compile(r"^([^\S\n]*(?:export\s+)?[A-Za-z_]\w*\s*[=:]).*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
