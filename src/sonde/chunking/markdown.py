@@ -7,7 +7,6 @@ to the target, larger ones are cut between paragraphs, never inside fenced code 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -55,7 +54,7 @@ class Section:
 
 def list_sections(data: bytes, sections: Sequence[Section]) -> tuple[Symbol, ...]:
     """The sections of a document as symbols, named by their trails, with all that lies in them."""
-    ends = [match.start() for match in re.finditer(rb"\n", data)]
+    line_at = packing.index_lines(data)
     found: list[Symbol] = []
     following: list[Section] = []
     for one in reversed(sections[1 : MAX_SYMBOLS + 1]):
@@ -64,7 +63,7 @@ def list_sections(data: bytes, sections: Sequence[Section]) -> tuple[Symbol, ...
         end = following[-1].start if following else len(data)
         following.append(one)
         stop = one.start + len(data[one.start : end].rstrip()) - 1
-        start, line, last = (bisect_left(ends, at) + 1 for at in (one.start, one.titled, stop))
+        start, line, last = map(line_at, (one.start, one.titled, stop))
         found.append(Symbol(" > ".join(one.trail), "section", line, start, max(line, last)))
     return tuple(reversed(found))
 

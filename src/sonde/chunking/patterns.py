@@ -7,12 +7,12 @@ indentation falls back to its own (with the closing line), or, in flat languages
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal
 
+from sonde.chunking.packing import index_lines
 from sonde.chunking.symbols import find_lead as find_lead_by
 from sonde.types import Symbol
 
@@ -255,7 +255,7 @@ def place_names(data: bytes, found: Sequence[Found]) -> tuple[Symbol, ...]:
 
 
 def _qualify(data: bytes, found: Sequence[Found]) -> Iterator[Symbol]:
-    ends = [match.start() for match in re.finditer(rb"\n", data)] if found else []
+    line_at = index_lines(data)
     stack: list[tuple[Found, str]] = []
     for one in found:
         while stack and (stack[-1][0].end <= one.at or stack[-1][0].indent >= one.indent):
@@ -264,7 +264,7 @@ def _qualify(data: bytes, found: Sequence[Found]) -> Iterator[Symbol]:
         stack.append((one, name))
         stop = max(one.named, one.at + len(data[one.at : one.end].rstrip()) - 1)
         lead = find_lead(data, one.at)
-        first, line, last = (bisect_left(ends, at) + 1 for at in (lead, one.named, stop))
+        first, line, last = map(line_at, (lead, one.named, stop))
         yield Symbol(name, one.kind, line, min(first, line), max(line, last))
 
 

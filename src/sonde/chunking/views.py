@@ -11,14 +11,13 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
-from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_plain, encode
+from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_plain, encode, index_lines
 from sonde.chunking.symbols import Definition, find_definitions, find_lead
 from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
@@ -225,18 +224,15 @@ def _cut_notebook(path: str, text: str) -> list[Chunk]:
     return chunk_document(path, encode(prose), "markdown")[0] if prose.strip() else []
 
 
-def _span(newlines: Sequence[int], start: int, end: int) -> Span:
-    """A range of bytes with its lines."""
-    first, last = (bisect.bisect_left(newlines, at) + 1 for at in (start, max(start, end - 1)))
-    return Span(first, last, start, end)
-
-
 def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree) -> Iterator[View]:
-    span = partial(_span, [match.start() for match in re.finditer(b"\n", data)])
+    line_at = index_lines(data)
     root, grammar = tree.root_node, language.grammar or ""
     found = _drop_repeats(find_definitions(root, data, grammar), grammar)
 
     taken: set[tuple[ViewType, int]] = set()
+
+    def span(start: int, end: int) -> Span:
+        return Span(line_at(start), line_at(max(start, end - 1)), start, end)
 
     def make(type_: ViewType, start: int, end: int, symbol: str, own: int) -> Iterator[View]:
         """A view; from its own start if another begins where this one would, so that no two have
