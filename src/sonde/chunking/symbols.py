@@ -40,7 +40,7 @@ _ELIXIR_ROLES: dict[bytes, Role] = {
     b"defprotocol": "type",
     b"defimpl": "scope",
 }
-_EQUATIONS = frozenset({"haskell", "elixir"})
+EQUATIONS = frozenset({"haskell", "elixir"})
 """Languages that define a function by several equations, one after the other."""
 _RECEIVER = re.compile(rb"\b(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 
@@ -100,7 +100,7 @@ def list_symbols(
         if role == "type" or role == "function" or role == "value" or role == "declaration":
             name = f"{one.space}.{one.name}" if one.space else one.name
             last = line_at(max(one.start, one.end - 1))
-            if grammar in _EQUATIONS and found and found[-1].name == name:
+            if grammar in EQUATIONS and found and found[-1].name == name:
                 found[-1] = found[-1]._replace(end_line=max(last, found[-1].end_line))
                 continue
             found.append(Symbol(name, role, line_at(one.named), line_at(one.lead), last))

@@ -18,7 +18,7 @@ from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
 from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_plain, encode, index_lines
-from sonde.chunking.symbols import Definition, find_definitions, find_lead
+from sonde.chunking.symbols import EQUATIONS, Definition, find_definitions, find_lead
 from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
 
@@ -282,9 +282,8 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
 def _drop_repeats(found: Sequence[Definition], grammar: str) -> list[Definition]:
     """Definitions without further equations of one function and those at the same start."""
     kept: list[Definition] = []
-    equations = grammar in ("elixir", "haskell")
     for one in found:
-        same = equations and kept and one.name == kept[-1].name
+        same = grammar in EQUATIONS and kept and one.name == kept[-1].name
         if same or (kept and one.start == kept[-1].start):
             continue
         kept.append(one)

@@ -1,4 +1,4 @@
-"""Texts -> everything that a store keeps of them: chunks, words, vectors.
+"""Preparing files for a store: chunks, words and vectors from their texts.
 
 Preparing is pure, so that it gives the same in this process and in a worker process.
 """

@@ -105,7 +105,7 @@ def read_commits(root: Path, ids: Sequence[str], rules: Rules) -> Iterator[Commi
 
 
 def _run_git(root: Path, arguments: Sequence[str], given: bytes = b"") -> bytes:
-    """What a git command prints, in an environment that runs nothing else."""
+    """The output of a git command, in an environment that runs nothing else."""
     find_history(root)
     options = [part for setting in _SAFE for part in ("-c", setting)]
     environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}

@@ -67,7 +67,7 @@ def _read_config(repository: Repository) -> tuple[Path, int]:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes with a regular file; empty if there is none."""
+    """Size, times and inode of a regular file; empty if there is none."""
     try:
         facts = path.stat()
     except (OSError, ValueError):  # a hostile configuration may name no possible path
@@ -77,15 +77,15 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 def _load(path: Path) -> bytes:
-    return _read(path, stamp, _MAX_TEXT_BYTES) if (stamp := _stamp(path)) else b""
+    return _read(path, stamp) if (stamp := _stamp(path)) else b""
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path, _stamp: tuple[int, ...], limit: int) -> bytes:
+def _read(path: Path, _stamp: tuple[int, ...]) -> bytes:
     """The start of a file under a stamp; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(limit)
+            return file.read(_MAX_TEXT_BYTES)
     except OSError:
         return b""
 
