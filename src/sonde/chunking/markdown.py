@@ -14,6 +14,7 @@ from functools import cache
 from sonde.chunking import packing
 from sonde.chunking.packing import WHOLE, Breaks, add_paragraphs
 from sonde.chunking.patterns import MAX_SYMBOLS
+from sonde.chunking.symbols import index_lines
 from sonde.text.words import is_telling
 from sonde.types import Chunk, Symbol
 
@@ -54,7 +55,7 @@ class Section:
 
 def list_sections(data: bytes, sections: Sequence[Section]) -> tuple[Symbol, ...]:
     """The sections of a document as symbols, named by their trails, with all that lies in them."""
-    line_at = packing.index_lines(data)
+    line_at = index_lines(data)
     found: list[Symbol] = []
     following: list[Section] = []
     for one in reversed(sections[1 : MAX_SYMBOLS + 1]):

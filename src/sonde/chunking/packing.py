@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sonde.types import Chunk, Kind, Span
@@ -44,12 +43,6 @@ class Breaks:
     def leave(self) -> None:
         """Mark the next break as the end of a large piece."""
         self._next = LEAVE
-
-
-def index_lines(data: bytes) -> Callable[[int], int]:
-    """A function from a byte offset to its line."""
-    ends = [match.start() for match in re.finditer(rb"\n", data)]
-    return lambda offset: bisect_left(ends, offset) + 1
 
 
 def split_lines(data: bytes, start: int, end: int) -> list[int]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal
 
-from sonde.chunking.packing import index_lines
 from sonde.chunking.symbols import find_lead as find_lead_by
+from sonde.chunking.symbols import index_lines
 from sonde.types import Symbol
 
 SymbolKind = Literal["type", "function", "value", "key"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sonde.chunking.nodes import Role, roles_of
-from sonde.chunking.packing import index_lines
 from sonde.types import Symbol
 
 if TYPE_CHECKING:
@@ -86,6 +86,12 @@ _MAX_LEAD_LINES = 60  # bounds the walk in a file that is all comments
 def is_leading(node: Node) -> bool:
     """Whether a node belongs to the definition that follows it without a blank line."""
     return _LEADING.search(node.type) is not None
+
+
+def index_lines(data: bytes) -> Callable[[int], int]:
+    """A function from a byte offset to its line."""
+    ends = [match.start() for match in re.finditer(rb"\n", data)]
+    return lambda offset: bisect_left(ends, offset) + 1
 
 
 def list_symbols(

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
-from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_plain, encode, index_lines
-from sonde.chunking.symbols import EQUATIONS, Definition, find_definitions, find_lead
+from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_plain, encode
+from sonde.chunking.symbols import EQUATIONS, Definition, find_definitions, find_lead, index_lines
 from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
 
