@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from sonde.chunking.tags import find_tags
 from sonde.chunking.views import derive_views
 
 BLANKS = " " * 150_000
+LOCKS = "".join(map("LOCK{}{}{}{}".format, *zip(*product("ABCDEFGHIJKL", repeat=4), strict=True)))
+VALUES = "".join(f"int a{number};\n" for number in range(3_000))
 LINES = "a\n" * 3_000  # with so many lines a file does not look minified
 MOST_S = 4.0  # of processor time; each of these took at least three times as long
 
@@ -45,7 +48,7 @@ def test_tags_of_any_text_are_read_in_linear_time(text: str) -> None:
         ("a.erl", "f(" + ")" * 150_000 + "\n" + LINES),
         ("a.jl", "f(" + ")::a" * 40_000 + "\n" + LINES),
         ("a.xml", "<" + "a" * 150_000 + "\n" + LINES),
-        ("a.cpp", "int f( {\n int a " + "LOCK" * 40_000 + " (\n" + LINES),
+        ("a.cpp", "int f( {\n int a " + LOCKS + " (\n" + VALUES),
     ],
 )
 def test_names_in_any_text_are_found_in_linear_time(path: str, text: str) -> None:
@@ -56,7 +59,10 @@ def test_names_in_any_text_are_found_in_linear_time(path: str, text: str) -> Non
 
 @pytest.mark.parametrize(
     ("path", "text"),
-    [("A.java", "class A {}\n" + "\n" * 150_000), (".env.example", "\n" * 150_000 + "A=1\n")],
+    [
+        ("A.java", "class A {}\n" + "\n" * 150_000),
+        (".env.example", "A=1\n" + "\n" * 150_000 + "!\n"),
+    ],
 )
 def test_views_of_any_text_are_derived_in_linear_time(path: str, text: str) -> None:
     began = time.process_time()
