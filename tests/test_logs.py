@@ -142,3 +142,8 @@ def test_the_product_logs_what_it_skips_and_fails_at_but_no_query(tmp_path: Path
     checks = json.loads(shell.run("--json", "doctor").stdout)["checks"]
     found = {check["name"]: check["found"] for check in checks}
     assert (found["logs"], found["index log"]) == (str(home / "logs" / LOG_FILE), str(log))
+
+
+def test_a_storage_that_cannot_be_looked_at_stops_no_work(tmp_path: Path) -> None:
+    handler = LogFiles(tmp_path / ("x" * 300))  # longer than a name can be
+    handler.emit(logging.makeLogRecord({"name": project_log(Path(KEY)).name, "msg": "lost"}))

@@ -51,7 +51,11 @@ def test_underlined_titles_count() -> None:
 def test_rst_underlines_rank_by_first_use() -> None:
     two = PROSE * 2
     text = f"=====\nGuide\n=====\n{two}\n``x``\n~~~~~\n{two}\nDeep\n----\n{two}\n"
-    assert trails(chunks_of("guide.rst", text)) == ["Guide", "Guide > ``x``", "Guide > ``x`` > Deep"]
+    assert trails(chunks_of("guide.rst", text)) == [
+        "Guide",
+        "Guide > ``x``",
+        "Guide > ``x`` > Deep",
+    ]
 
 
 def test_headings_in_fenced_code_are_none() -> None:

@@ -119,3 +119,11 @@ def test_no_repository_no_commit_and_no_git(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoHistory):
         list_commit_ids(tmp_path, 10)
+
+
+@pytest.mark.parametrize("name", ["commondir", "gitdir"])
+def test_a_repository_that_names_no_possible_path_has_no_history(tmp_path: Path, name: str) -> None:
+    commit(tmp_path, "First", a__py="1")
+    (tmp_path / ".git" / name).write_bytes(b"a\0b")
+    with pytest.raises(NoHistory):
+        list_commit_ids(tmp_path, 10)

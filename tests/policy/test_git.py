@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,24 @@ def test_a_look_notices_what_git_is_told(root: Path) -> None:
     (root / ".git/info/exclude").write_text("plain.py\nmine.tmp.py\n")
     assert not {"mine.tmp.py"} & census.look().keys()
     assert {"plain.py", "aside.py"} <= census.look().keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (".git/config", b"[core]\n\texcludesFile = a\0b\n"),
+        (".git/config", b"[core]\n" + b"\n" * 200_000 + b"x"),
+        (".git/commondir", b"a\0b"),
+        (".git", b"gitdir: a\0b\n"),
+    ],
+)
+def test_a_hostile_repository_does_not_stop_a_walk(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    write_files(tmp_path, {"a.py": "x\n"})
+    if name != ".git":
+        git(tmp_path, "init", "-q")
+    (tmp_path / name).write_bytes(content)
+    began = time.process_time()
+    assert "a.py" in {found.path for found in walk_files(tmp_path, Rules())}
+    assert time.process_time() - began < 4  # quadratic patterns took many times as long

@@ -78,7 +78,8 @@ _MACROS = re.compile(
     rb"(?m)(?<!,)(?<!,\r)\n[ \t]*(?P<line>[A-Z][A-Z0-9_]{3,})(?=[ \t]*\r?$)(?!\s*[,(={}])"
     rb"|\b(?:class|struct|union|enum)[ \t]+(?P<type>%b)(?=[ \t]+(?!final)[A-Za-z_])"
     rb"|\)\s*(?:const\s+)?(?P<end>%b)(?=\s*[{;])"
-    rb"|\w[ \t]+(?P<guard>[A-Z_]*(?:GUARD|LOCK|REQUIRE|ATTR)[A-Z_]*(?:\([^()\n]*\))?)(?=\s*[;=])"
+    rb"|\w[ \t]+(?P<guard>(?=[A-Z_]*(?:GUARD|LOCK|REQUIRE|ATTR))[A-Z_]++"
+    rb"(?:\([^()\n]*\))?)(?=\s*[;=])"
     rb"|^[ \t]*(?P<start>(?:%b[ \t]+)+)(?=(?:inline|static|constexpr|const|auto|void|int|bool|char"
     rb"|unsigned|class|struct|template|explicit|virtual|friend|extern|long|double|size_t)\b)"
     % (_CALLED, _CALLED, _CALLED)
@@ -89,7 +90,7 @@ _DIRECTIVES = re.compile(
 )
 _MASKS = {"c": _MACROS, "cpp": _MACROS, "csharp": _DIRECTIVES}
 """What a grammar cannot read: macros that stand for syntax, and directives that cut it."""
-_NOT_BREAKS = re.compile(rb"[^\r\n]")
+NOT_BREAKS = re.compile(rb"[^\r\n]")
 _ASCII = bytes(each if each < 128 else ord("_") for each in range(256))
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 """Half of a pair, as texts of Windows and JSON hold it. No other bytes of a text are no UTF-8."""
@@ -101,7 +102,7 @@ def _mask(data: bytes, pattern: re.Pattern[bytes]) -> bytes:
     def blank(match: re.Match[bytes]) -> bytes:
         start, end = (each - match.start() for each in match.span(match.lastgroup or 0))
         whole = match[0]
-        return whole[:start] + _NOT_BREAKS.sub(b" ", whole[start:end]) + whole[end:]
+        return whole[:start] + NOT_BREAKS.sub(b" ", whole[start:end]) + whole[end:]
 
     return pattern.sub(blank, data)
 

@@ -12,7 +12,8 @@ _MAX_DEPTH = 3  # of keys with a plain value; deeper ones are data
 _MAX_CHARS = 80  # of a key that is a name
 _YAML = re.compile(
     rb"""(?mx)^(?P<indent>[ \t]*+)(?P<item>(?:-[ \t]+)*)
-    (?:"(?P<quoted>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<bare>[^\s#&*!|>'"%@`{}\[\],:-][^:#\n]*?))
+    (?:"(?P<quoted>[^"\n]+)"|'(?P<single>[^'\n]+)'
+    |(?P<bare>[^\s#&*!|>'"%@`{}\[\],:-](?:[^:#\n]*[^:#\n \t])?))
     [ \t]*:(?=[ \t\r\n]|\Z)[ \t]*(?P<value>[^\n]*)"""
 )
 _BLOCK = re.compile(rb"[|>][+-]?\d*[+-]?[ \t]*(?:\#[^\n]*)?\r?$")
@@ -21,7 +22,7 @@ _JSON = re.compile(
     rb"[ \t]*(?P<value>[^\n]*)"
 )
 _SECTIONS = re.compile(
-    rb"""(?mx)^[ \t]*+(?:\[\[?[ \t]*(?P<section>[^\]\n]+?)[ \t]*\]
+    rb"""(?mx)^[ \t]*+(?:\[\[?[ \t]*+(?P<section>[^\]\n]+)\]
     |(?:export[ \t]+)?(?P<key>[A-Za-z_"'][^\s=:#;\[\]]*)[ \t]*[=:])"""
 )
 _NAMES_ITEM = frozenset({b"name", b"id"})

@@ -7,7 +7,6 @@ to the target, larger ones are cut between paragraphs, never inside fenced code 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from functools import cache
 from sonde.chunking import packing
 from sonde.chunking.packing import WHOLE, Breaks, add_paragraphs
 from sonde.chunking.patterns import MAX_SYMBOLS
+from sonde.chunking.symbols import index_lines
 from sonde.text.words import is_generic
 from sonde.types import Chunk, Symbol
 
@@ -55,7 +55,7 @@ class Section:
 
 def list_sections(data: bytes, sections: Sequence[Section]) -> tuple[Symbol, ...]:
     """The sections of a document as symbols, named by their trails, with all that lies in them."""
-    ends = [match.start() for match in re.finditer(rb"\n", data)]
+    line_at = index_lines(data)
     found: list[Symbol] = []
     following: list[Section] = []
     for one in reversed(sections[1 : MAX_SYMBOLS + 1]):
@@ -64,7 +64,7 @@ def list_sections(data: bytes, sections: Sequence[Section]) -> tuple[Symbol, ...
         end = following[-1].start if following else len(data)
         following.append(one)
         stop = one.start + len(data[one.start : end].rstrip()) - 1
-        start, line, last = (bisect_left(ends, at) + 1 for at in (one.start, one.titled, stop))
+        start, line, last = map(line_at, (one.start, one.titled, stop))
         found.append(Symbol(" > ".join(one.trail), "section", line, start, max(line, last)))
     return tuple(reversed(found))
 
@@ -116,7 +116,8 @@ def read_sections(data: bytes, language: str) -> tuple[list[Section], list[tuple
             opened = (match.start(), fence)
         elif level := _level_of(groups, styles):
             title = (groups.get("title") or groups["text"] or b"").decode("utf-8", "replace")
-            titles = [*(one for one in titles if one[0] < level), (level, title.strip("# \t\r"))]
+            title = title.strip("# \t\r")[: packing.HEADER_CHARS]
+            titles = [*(one for one in titles if one[0] < level), (level, title)]
             trail = tuple(name for _, name in titles)
             titled = match.start("title" if groups.get("title") else "text")
             sections.append(Section(match.start(), level, trail, titled))

@@ -1,4 +1,4 @@
-"""Possible breaks -> cuts: neighbours packed to a target, nothing over the limit."""
+"""Cutting a text at its possible breaks: neighbours packed to a target, none over the limit."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sonde.chunking import packing
 from sonde.chunking.details import find_details
-from sonde.chunking.grammars import is_written, parse_tree
+from sonde.chunking.grammars import NOT_BREAKS, is_written, parse_tree
 from sonde.chunking.imports import find_imports
 from sonde.chunking.keys import find_keys
 from sonde.chunking.nodes import roles_of
@@ -150,10 +150,8 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
 
 _MISREAD = frozenset({"kotlin"})  # grammars that read a definition as an expression, without error
 _KEYS = frozenset("yaml json toml ini cfg dotfile".split())
-_SCRIPT = re.compile(
-    rb"<script\b(?P<kind>[^>]*)>(?P<code>.*?)</script\s*>", re.DOTALL | re.IGNORECASE
-)
-_NOT_BREAKS = re.compile(rb"[^\r\n]")
+_SCRIPT = re.compile(rb"<script\b([^>]{0,2000})>", re.IGNORECASE)
+_SCRIPT_END = re.compile(rb"</script\s*>", re.IGNORECASE)
 
 
 Naming = Literal["syntax", "headings", "keys", "patterns", "none"]
@@ -185,10 +183,10 @@ def find_names(data: bytes, language: str) -> tuple[Symbol, ...]:
 def _name_scripts(data: bytes) -> tuple[Symbol, ...]:
     """What the scripts in a page define, with the lines of the page."""
     blank, at, grammar = [], 0, "javascript"
-    for match in _SCRIPT.finditer(data):
-        blank += [_NOT_BREAKS.sub(b" ", data[at : match.start("code")]), match["code"]]
-        at = match.end("code")
-        grammar = "typescript" if b"ts" in match["kind"] else grammar
+    while (script := _SCRIPT.search(data, at)) and (end := _SCRIPT_END.search(data, script.end())):
+        blank += [NOT_BREAKS.sub(b" ", data[at : script.end()]), data[script.end() : end.start()]]
+        at = end.start()
+        grammar = "typescript" if b"ts" in script[1] else grammar
     source = b"".join(blank)
     tree = parse_tree(grammar, source)
     if tree is None:

@@ -7,13 +7,13 @@ indentation falls back to its own (with the closing line), or, in flat languages
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal
 
 from sonde.chunking.symbols import find_lead as find_lead_by
+from sonde.chunking.symbols import index_lines
 from sonde.types import Symbol
 
 SymbolKind = Literal["type", "function", "value", "key"]
@@ -52,7 +52,7 @@ common-lisp: t \((?i:defclass|defstruct|deftype|defpackage|define-condition) \(?
 crystal: t <words>(?:class|module|struct|enum|lib) <n>
   f <words>(?:def|macro|fun) (?:self\.)?(\w+[?!]?)
 css scss less sass stylus: v (--[\w-]+|[$@][\w-]+)~: ;; f @(?:mixin|function) ([\w-]+)
-  k ((?:[.#:*&\[>+]|[a-z@])[^{};\n]*?)~(?:\{|,<end>)
+  k ((?:[.#:*&\[>+]|[a-z@])(?:[^{};\n]*[^{};\s])?)~(?:\{|,<end>)
 dart: t (?:\w+ ){0,3}(?:class|enum|mixin|extension|typedef) <n> ;; f <type>*get <n>~(?:=>|\{)
   f <call><type>*<n><body>
   v (?:static|const|final|late)(?: [\w<>?,.]+){0,3} <n>~[=;]
@@ -61,7 +61,7 @@ elm: t (?:port )?(?:type(?: alias)?|module) <d> ;; f <n>~:(?=\s)
 emacs-lisp: f \((?:cl-)?(?:defun|defmacro|defsubst|defmethod|defgeneric) <lisp>
   v \((?:defvar|defcustom|defconst|defvar-local|defface|defgroup) <lisp>
   t \((?:cl-defstruct|define-(?:minor|derived)-mode) \(?<lisp>
-erlang: f! ([a-z]\w*)\([^;\n]*\)[^;\n]*-> ;; t+ -module\(([\w']+) ;; t! -record\(([\w']+)
+erlang: f! ([a-z]\w*)\([^;)\n]*\)[^;\n]*-> ;; t+ -module\(([\w']+) ;; t! -record\(([\w']+)
   v! -define\((\w+) ;; t! -type (\w+)
 fish: f function <d> ;; v set (?:-\w+ )*<n>
 fortran: f (?i:(?:(?!end)[\w()=*,]+ ){0,4}(?:subroutine|function)) <n>~(?:\(|\r?$)
@@ -70,7 +70,8 @@ fsharp: t (?:type|module|namespace|exception) (?:\w+ )?<d>
   f (?:let|static member|member|override|abstract)(?: (?:rec|inline|private))* (?:\w+\.)?<n>
 gdscript: t class(?:_name)? <n> ;; f (?:static )?func <n>
   v (?:@\w+ )?(?:var|const|signal|enum) <n>
-gherkin: t! Feature:~(\S[^\n]*?)<end> ;; f! (?:Scenario(?: Outline)?|Example):~(\S[^\n]*?)<end>
+gherkin: t! Feature:~(\S(?:[^\n]*\S)?)
+  f! (?:Scenario(?: Outline)?|Example):~(\S(?:[^\n]*\S)?)
 gleam: t (?:pub )?(?:opaque )?type <n> ;; f (?:pub )?fn <n> ;; v (?:pub )?const <n>
 glsl hlsl: t struct <n> ;; f <call><type>+[*&]*<n><body> ;; v (?:#define|(?:uniform|in|out) \w+) <n>
 gradle: k (?:task |tasks\.register\(["'])<d> ;; f def <n>~\( ;; k <n>~\{
@@ -81,17 +82,17 @@ haxe: t <words>(?:class|interface|enum|typedef|abstract) <n> ;; f <words>functio
 hcl: k (?:resource|data) "([^"\n]+)" "([^"\n]+)"~\{ ;; k <n>~(?:\{|=[^=])
   k (?:variable|output|module|provider|job|group|task) "([^"\n]+)"~\{
 html vue svelte astro template razor handlebars: k [^\n<]*<[^>\n]*\bid=["']([^"'\s<>{}]+)["']
-  k [^\n<]*<h[1-6][^>\n]*>\s*([^<>{}\n]+?)\s*</h[1-6]>
+  k [^\n<]*<h[1-6][^>\n]*>\s*([^<>{}\s](?:[^<>{}\n]*[^<>{}\s])?)\s*</h[1-6]>
   f \{%-?~(?:macro|block) (\w+)
 jinja: f \{%-?~(?:macro|block) (\w+)
 julia: t+ (?:bare)?module <n> ;; t (?:mutable )?(?:struct|abstract type|primitive type) <n>
-  f (?:function|macro) (?:\w+\.)*<n> ;; f <n>\([^=\n]*\)(?:::\S+)?~=[^=] ;; v const <n>~=
+  f (?:function|macro) (?:\w+\.)*<n> ;; f <n>\([^=\n]*\)(?:::[^\s=]{1,200}+)?~=[^=] ;; v const <n>~=
 just: f @?<d>(?:[ \t][^:=\n]*)?:(?!=) ;; v (?:export )?<d>~:=
 make: v! (?:export |override )?([A-Za-z_][\w.-]*)~(?::{0,3}|\?|\+|!)= ;; f define ([\w.-]+)
   f! (\.?[^\s:#=$%.][^\s:#=$%]*+)(?:[ \t][^\n:=#]*+)?::?(?![=:])
 meson: v <n>~=[^=] ;; k (?:executable|library|project|test|option|custom_target)\(~'([^'\n]+)
 nim: f (?:proc|func|method|iterator|template|macro|converter) `?([^\s`(*\[]+)
-  t <n>\*?~(?:\[[^\]\n]*\])?~(?:\{\.[^}\n]*\.\})?~=~(?:ref )?(?:object|enum)
+  t <n>\*?(?:~\[[^\]\n]*\])?(?:~\{\.[^}\n]*\.\})?~=~(?:ref )?(?:object|enum)
 nix: k <d>~=[^=]
 objective-c: t+ @(?:interface|implementation|protocol) <n> ;; f [-+]~\([^)\n]*\)~<n>
   v @property[^;\n]*[ \t*]<n>~; ;; v #define <n> ;; f <call><type>+[*&]*<n><body>
@@ -130,7 +131,7 @@ vim: f fu(?:n|nc|nction)?!? (?:[sgl]:)?([\w#.]+) ;; v let [gs]:(\w+)~=
   f com(?:mand)?!? (?:-\S+ )*([A-Z]\w*)
 visual-basic: t (?i:(?:(?!end)\w+ ){0,3}(?:class|module|structure|enum|interface)) <n><end>
   f (?i:(?:(?:public|private|friend|shared|static|protected) )*(?:sub|function|property)) <n>
-xml: k [^\n<]*<[\w:.-]+[^>\n]*\b(?:name|id|key|x:Key|x:Name)=["']([^"'\s<>{}]+)
+xml: k [^\n<]*<[\w:.-]++[^>\n]*\b(?:name|id|key|x:Key|x:Name)=["']([^"'\s<>{}]+)
 yacc: f! <n>\s*:(?!:) ;; v! %token[^\n]*?[ \t]<n>
 c cpp: t <words>(?:struct|union|enum|class) <n>\s*[:{] ;; f (?<![ \t])<call><type>+[*&]*<n><body>
   v #~define <n> ;; t typedef [^;{}\n]*[ *]<n>; ;; t @(?:interface|protocol) <n>
@@ -161,6 +162,7 @@ _LEADS = re.compile(
 )
 """Lines above a definition that belong to it: comments and annotations."""
 find_lead = partial(find_lead_by, leading=_LEADS)
+_MAX_NAME = 300  # characters; it stands in the names of all that it encloses
 MAX_SYMBOLS = 5000  # of a file; generated ones can define hundreds of thousands
 
 
@@ -232,7 +234,7 @@ def find_named(data: bytes, language: str) -> tuple[Symbol, ...]:
         for match in pattern.finditer(data):
             named = match.start(match.lastindex or 1)
             parts = filter(None, match.groups()[1:])
-            name = b".".join(parts).replace(b"::", b".").decode("utf-8", "replace")
+            name = b".".join(parts).replace(b"::", b".").decode("utf-8", "replace")[:_MAX_NAME]
             at = data.rfind(b"\n", 0, named) + 1
             indent = -1 if mark == "+" else len(match["indent"])
             found.setdefault(at, Found(at, indent, name, kind, named, flat=mark != ""))
@@ -253,7 +255,7 @@ def place_names(data: bytes, found: Sequence[Found]) -> tuple[Symbol, ...]:
 
 
 def _qualify(data: bytes, found: Sequence[Found]) -> Iterator[Symbol]:
-    ends = [match.start() for match in re.finditer(rb"\n", data)] if found else []
+    line_at = index_lines(data)
     stack: list[tuple[Found, str]] = []
     for one in found:
         while stack and (stack[-1][0].end <= one.at or stack[-1][0].indent >= one.indent):
@@ -262,7 +264,7 @@ def _qualify(data: bytes, found: Sequence[Found]) -> Iterator[Symbol]:
         stack.append((one, name))
         stop = max(one.named, one.at + len(data[one.at : one.end].rstrip()) - 1)
         lead = find_lead(data, one.at)
-        first, line, last = (bisect_left(ends, at) + 1 for at in (lead, one.named, stop))
+        first, line, last = map(line_at, (lead, one.named, stop))
         yield Symbol(name, one.kind, line, min(first, line), max(line, last))
 
 

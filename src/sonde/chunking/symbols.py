@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,10 +40,9 @@ _ELIXIR_ROLES: dict[bytes, Role] = {
     b"defprotocol": "type",
     b"defimpl": "scope",
 }
-_EQUATIONS = frozenset({"haskell", "elixir"})
+EQUATIONS = frozenset({"haskell", "elixir"})
 """Languages that define a function by several equations, one after the other."""
-_LINE_END = re.compile(rb"\n")
-_RECEIVER = re.compile(rb"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
+_RECEIVER = re.compile(rb"\b(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 
 
 _LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")
@@ -89,23 +88,28 @@ def is_leading(node: Node) -> bool:
     return _LEADING.search(node.type) is not None
 
 
+def index_lines(data: bytes) -> Callable[[int], int]:
+    """A function from a byte offset to its line."""
+    ends = [match.start() for match in re.finditer(rb"\n", data)]
+    return lambda offset: bisect_left(ends, offset) + 1
+
+
 def list_symbols(
     definitions: Sequence[Definition], data: bytes, grammar: str
 ) -> tuple[Symbol, ...]:
     """What a file defines; equations of one function are one definition."""
     found: list[Symbol] = []
-    # Lines are counted here: `Node.start_point` of tree-sitter 0.26 crashes the process.
-    ends = [match.start() for match in _LINE_END.finditer(data)] if definitions else []
+    # `Node.start_point` of tree-sitter 0.26 crashes the process
+    line_at = index_lines(data)
     for one in definitions:
         role = one.role
         if role == "type" or role == "function" or role == "value" or role == "declaration":
             name = f"{one.space}.{one.name}" if one.space else one.name
-            last = bisect_left(ends, max(one.start, one.end - 1)) + 1
-            if grammar in _EQUATIONS and found and found[-1].name == name:
+            last = line_at(max(one.start, one.end - 1))
+            if grammar in EQUATIONS and found and found[-1].name == name:
                 found[-1] = found[-1]._replace(end_line=max(last, found[-1].end_line))
                 continue
-            line = bisect_left(ends, one.named) + 1
-            found.append(Symbol(name, role, line, bisect_left(ends, one.lead) + 1, last))
+            found.append(Symbol(name, role, line_at(one.named), line_at(one.lead), last))
     return tuple(found)
 
 

@@ -17,8 +17,8 @@ _FRONT = re.compile(
     r"\A\ufeff?(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<body>.{0,20000}?)^(?P=mark)[ \t]*\r?$",
     re.DOTALL | re.MULTILINE,
 )
-_ENTRY = re.compile(r"^(\w+)[ \t]*:[ \t]*(.*?)[ \t\r]*$")
-_ITEM = re.compile(r"^[ \t]*-[ \t]+(.*?)[ \t\r]*$")
+_ENTRY = re.compile(r"(\w+)[ \t]*:(.*)")
+_ITEM = re.compile(r"[ \t]*-[ \t](.*)")
 _LINK = re.compile(r"^\[\[([^\]|#]+)[^\]]*\]\]$")  # a note as a tag: `[[People|them]]`
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
@@ -26,7 +26,7 @@ _CODE = re.compile(
     # fenced, then inline code, comments and tags of HTML, and addresses
     r"^[ \t]*(?:[-*+][ \t]+)?(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*(?P=fence)[^\n]*$|\Z)"
     r"|^(?:-{4,}|\.{4,})[ \t]*\n.*?^(?:-{4,}|\.{4,})[ \t]*$"
-    r"|(?P<tick>`+)(?!`)[^\n]*?(?P=tick)|<!--.*?-->|<[^<>\n]*>|\bhttps?:\S+",
+    r"|(?<!`)(?P<tick>`++)[^\n]{0,1000}?(?P=tick)|<!--(?:(?!<!--).)*?-->|<[^<>\n]*>|\bhttps?:\S+",
     re.DOTALL | re.MULTILINE,
 )
 _INDENTED = re.compile(r"^(?: {4}|\t)")
@@ -38,7 +38,7 @@ _HASHTAG = re.compile(
     re.MULTILINE,
 )
 _BEGUN = re.compile(r"#[^\W\d_]")
-_TAG_LINE = re.compile(r"^(?:[ \t]*(?:[-*][ \t]+)?#[^\W\d_][\w/-]*[,;]?)+[ \t\r]*$")
+_TAG_LINE = re.compile(r"^(?:[ \t]*(?:[-*][ \t]+)?#[^\W\d_][\w/-]*+[,;]?)+[ \t\r]*$")
 _COLOUR = re.compile(r"[0-9a-f]{3}|[0-9a-f]{6}|[0-9a-f]{8}|(?=\D*\d)[0-9a-f]{4}")
 _MARKUP = frozenset("markdown rst asciidoc org text textile wiki".split())
 _DIRECTIVES = frozenset(
@@ -100,7 +100,7 @@ def _list_yaml(body: str) -> Iterator[str]:
         entry = _ENTRY.match(line)
         if entry is None or entry[1].lower() not in _KEYS:
             continue
-        value = entry[2]
+        value = entry[2].strip(" \t\r")
         if value.startswith("["):
             rest = iter(lines[at + 1 :])
             while "]" not in value and (more := next(rest, None)) is not None:

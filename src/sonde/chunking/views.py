@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -19,7 +18,7 @@ from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
 from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_plain, encode
-from sonde.chunking.symbols import Definition, find_definitions, find_lead
+from sonde.chunking.symbols import EQUATIONS, Definition, find_definitions, find_lead, index_lines
 from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
 
@@ -30,15 +29,15 @@ if TYPE_CHECKING:
 _MAX_ENTRIES = 200  # of each kind; a generated file can define thousands
 _PACKAGE = {
     "go": r"^package\s+(\w+)",
-    "java": r"^\s*package\s+([\w.]+)",
-    "kotlin": r"^\s*package\s+([\w.`]+)",
-    "scala": r"^\s*package\s+(?!object\b)([\w.]+)",
-    "csharp": r"^\s*namespace\s+([\w.]+)",
-    "php": r"^\s*namespace\s+([\w\\]+)",
+    "java": r"^[^\S\n]*package\s+([\w.]+)",
+    "kotlin": r"^[^\S\n]*package\s+([\w.`]+)",
+    "scala": r"^[^\S\n]*package\s+(?!object\b)([\w.]+)",
+    "csharp": r"^[^\S\n]*namespace\s+([\w.]+)",
+    "php": r"^[^\S\n]*namespace\s+([\w\\]+)",
     "haskell": r"^module\s+([\w.]+)",
-    "elixir": r"^\s*defmodule\s+([\w.]+)",
-    "ruby": r"^\s*module\s+([\w:]+)",
-    "cpp": r"^\s*namespace\s+([\w:]+)",
+    "elixir": r"^[^\S\n]*defmodule\s+([\w.]+)",
+    "ruby": r"^[^\S\n]*module\s+([\w:]+)",
+    "cpp": r"^[^\S\n]*namespace\s+([\w:]+)",
 }
 _READ = re.compile(
     r"\A(?:Package|Module): (?P<package>.*)\n\nImports: (?P<imports>\d+) packages?"
@@ -169,7 +168,7 @@ _CONFIG = frozenset(
 )
 _NO_VIEW = frozenset("csv diff lock log subtitles svg translation turtle".split())
 _ENV = re.compile(r"(?:^|/)(?:\.env[^/]*|[^/]*\.env)$")
-_ASSIGNED = re.compile(r"^(\s*(?:export\s+)?[A-Za-z_]\w*\s*[=:]).*$", re.MULTILINE)
+_ASSIGNED = re.compile(r"^([^\S\n]*(?:export\s+)?[A-Za-z_]\w*\s*[=:]).*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,18 +224,15 @@ def _cut_notebook(path: str, text: str) -> list[Chunk]:
     return chunk_document(path, encode(prose), "markdown")[0] if prose.strip() else []
 
 
-def _span(newlines: Sequence[int], start: int, end: int) -> Span:
-    """A range of bytes with its lines."""
-    first, last = (bisect.bisect_left(newlines, at) + 1 for at in (start, max(start, end - 1)))
-    return Span(first, last, start, end)
-
-
 def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree) -> Iterator[View]:
-    span = partial(_span, [match.start() for match in re.finditer(b"\n", data)])
+    line_at = index_lines(data)
     root, grammar = tree.root_node, language.grammar or ""
     found = _drop_repeats(find_definitions(root, data, grammar), grammar)
 
     taken: set[tuple[ViewType, int]] = set()
+
+    def span(start: int, end: int) -> Span:
+        return Span(line_at(start), line_at(max(start, end - 1)), start, end)
 
     def make(type_: ViewType, start: int, end: int, symbol: str, own: int) -> Iterator[View]:
         """A view; from its own start if another begins where this one would, so that no two have
@@ -286,9 +282,8 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
 def _drop_repeats(found: Sequence[Definition], grammar: str) -> list[Definition]:
     """Definitions without further equations of one function and those at the same start."""
     kept: list[Definition] = []
-    equations = grammar in ("elixir", "haskell")
     for one in found:
-        same = equations and kept and one.name == kept[-1].name
+        same = grammar in EQUATIONS and kept and one.name == kept[-1].name
         if same or (kept and one.start == kept[-1].start):
             continue
         kept.append(one)

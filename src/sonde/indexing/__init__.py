@@ -1,1 +1,1 @@
-"""Disk -> stores: what changed, and bringing the index in step with it."""
+"""Finding what changed on disk, and updating the index."""

@@ -44,7 +44,7 @@ def list_texts(chunk: Chunk, symbols: Iterable[Symbol]) -> dict[bytes, str]:
 
 
 def _write(path: str, symbol: Symbol, lines: Sequence[str], later: Sequence[Symbol]) -> str:
-    """A definition as the model reads it: of what has members, its opening and their names.
+    """The text of a definition for the model: of a type, its opening and its members' names.
 
     A function is read without its comments: they are compared by words, and a sibling that has
     some would be nearer to any question than the function that was asked for.

@@ -1,4 +1,4 @@
-"""Does the index say what the files say, and does it fit together? What does not is repaired.
+"""Comparison of an index with the files and with itself, and repair of what differs.
 
 The RFC's algorithm: every file is hashed and compared, whatever its size and time claim. On top
 of it the stores are compared with themselves. Only the repair takes the writer's lock.
@@ -47,28 +47,20 @@ def check_index(
         work.report(Progress("checking", len(seen), len(seen), message=kind))
         drifts[kind] = store.find_drift(work.check, thorough=thorough)
     have, total = coverage_of(stores, embedder.name) if embedder else (0, 0)
-    damaged = sum(store.count_damaged() for store in stores.values())  # those drifted
+    damaged = sum(store.count_damaged() for store in stores.values())  # counted as drift
     lost = max(total - have - damaged, 0)
     broken = set().union(*(drift.files for drift in drifts.values()))
-    torn = any(drift.strays or drift.vectors for drift in drifts.values())
+    torn = {kind for kind, drift in drifts.items() if drift.strays or drift.vectors}
     counted: Counter[str] = Counter()
     # while a project is worked on, the writer has indexed nearly all of it meanwhile, and must not
     # wait for a check of lowest priority
     if broken or lost or torn or _find_real(tree, stores, suspects, refused):
         with lock.held(work):
-            for kind, drift in drifts.items():
-                if drift.strays or drift.vectors:
-                    stores[kind].drop_broken()
+            for kind in torn:
+                stores[kind].drop_broken()
             real = _find_real(tree, stores, suspects, refused)
             counted.update(real.values())
-            diff = compare_index(
-                tree, stores, work, refused=refused, paths={*real, *broken}, force=True
-            )
-            update_index(tree, stores, embedder, work, diff)
-            for store in stores.values():
-                # rows that only the repair has set free
-                if store.find_drift(work.check, thorough=False).strays:
-                    store.drop_broken()
+            _index_again(tree, stores, embedder, work, refused, {*real, *broken})
             if embedder:
                 refine_vectors(stores, embedder, lock, work)
     return Findings(
@@ -103,6 +95,22 @@ def _compare_files(
     if not changes_wait:
         suspects += {path for files in known.values() for path in files if path not in seen}
     return seen, suspects
+
+
+def _index_again(
+    tree: Tree,
+    stores: Stores,
+    embedder: Embedder | None,
+    work: Work,
+    refused: Refusals,
+    paths: set[str],
+) -> None:
+    """Index these files from their contents, and drop the rows that this leaves without a file."""
+    diff = compare_index(tree, stores, work, refused=refused, paths=paths, force=True)
+    update_index(tree, stores, embedder, work, diff)
+    for store in stores.values():
+        if store.find_drift(work.check, thorough=False).strays:
+            store.drop_broken()
 
 
 def _find_real(

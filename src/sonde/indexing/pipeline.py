@@ -216,7 +216,7 @@ def _write_batch(
     tally: _Tally,
     contents: Sequence[FileContent | Skipped],
 ) -> None:
-    """Write some files of a batch; what is `ready` stands for all of them and is used once."""
+    """Write some files of a batch. `ready` holds the whole batch as a worker prepared it."""
     part = replace(batch, contents=contents)
     skipped = [content.path for content in contents if isinstance(content, Skipped)]
     if gone := [path for path in skipped if path in batch.known]:
@@ -250,9 +250,9 @@ def refine_vectors(
     wanted: Callable[[], Sequence[str]] = tuple,
     definitions: bool = False,
 ) -> int:
-    """Embed all chunks without a vector, `wanted` files first, then the newest; how many.
+    """Embed every chunk without a vector, those of `wanted` files first, then the newest.
 
-    With `definitions` each definition in code gets a vector of its own.
+    Returns how many. With `definitions` each definition in code gets a vector of its own.
     """
     began = time.monotonic()
     done = 0

@@ -1,4 +1,4 @@
-"""Texts -> everything that a store keeps of them: chunks, words, vectors.
+"""Preparing files for a store: chunks, words and vectors from their texts.
 
 Preparing is pure, so that it gives the same in this process and in a worker process.
 """
@@ -6,11 +6,10 @@ Preparing is pure, so that it gives the same in this process and in a worker pro
 from __future__ import annotations
 
 import logging
-import queue
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -120,7 +119,7 @@ def count_workers(sizes: Iterable[int], cores: int | None = None) -> int:
 
 
 class Workers(Closing):
-    """A few child processes, each with a thread that talks to it. Use it in a `with`."""
+    """A few child processes that prepare files, until one of them fails. Use it in a `with`."""
 
     def __init__(
         self,
@@ -132,97 +131,68 @@ class Workers(Closing):
     ) -> None:
         self._most, self._model = most, model
         self._worn_bytes, self._start_child = worn_bytes, start
-        self._orders: queue.SimpleQueue[tuple[PrepareOrder, Future[Prepared | None]] | None]
-        self._orders = queue.SimpleQueue()
-        self._served: dict[threading.Thread, Child] = {}
+        self._threads = ThreadPoolExecutor(max(most, 1), "sonde-worker")
+        self._children: set[Child] = set()
+        self._idle: list[Child] = []
         self._guard = threading.Lock()
-        self._left = 0
-        self._closing = False
 
     @property
     def ahead(self) -> int:
         """How many orders keep all of them busy while another is written."""
-        return self._left + 1 if self._left else 0
+        return self._most + 1 if self._most else 0
 
     def submit(self, order: PrepareOrder) -> Future[Prepared | None]:
         """Have an order prepared; the result is None if the caller has to do it itself."""
+        if order.contents and self._most:
+            try:
+                return self._threads.submit(self._prepare, order)
+            except RuntimeError as error:  # no room for another thread
+                self._give_up(error)
         done: Future[Prepared | None] = Future()
-        if order.contents and len(self._served) < self._most:
-            self._start()
-        with self._guard:
-            if order.contents and self._left:
-                self._orders.put((order, done))
-            else:
-                done.set_result(None)
+        done.set_result(None)
         return done
 
     def close(self) -> None:
         """End the children, whatever they are doing."""
         with self._guard:
-            self._closing = True
-            for child in self._served.values():
+            self._most = 0
+            for child in self._children:
                 child.kill()
-                self._orders.put(None)
-        for thread in self._served:
-            thread.join()
-
-    def _start(self) -> None:
-        """Start one more, unless that fails: then there will be no more."""
-        child = self._open_child()
-        if child is None:
-            return
-        thread = threading.Thread(target=self._serve, args=(child,), daemon=True)
-        with self._guard:
-            self._served[thread] = child
-            self._left += 1
-        try:
-            thread.start()
-        except RuntimeError as error:  # no room for another thread
-            log.warning("no worker can be used: %s", error)
-            with self._guard:
-                self._left, self._most = self._left - 1, 0
-                del self._served[thread]
+        self._threads.shutdown()
+        for child in self._children:
             child.end()
 
-    def _serve(self, child: Child) -> None:
-        """Pass orders to a child until it fails one; the last thread gives the rest back."""
-        healthy = True
-        while healthy and (taken := self._orders.get()):
-            order, done = taken
-            prepared = None
-            try:
-                prepared = Prepared(*child.ask(order))
-            except Exception as error:  # noqa: BLE001 - the files are prepared all the same
-                healthy = False
-                if not self._closing:
-                    log.warning("going on without a worker, which failed: %r", error)
-            done.set_result(prepared)
-            prepared = None
-            if healthy and read_memory(child.pid)[1] > self._worn_bytes:
-                child.end()
-                child, healthy = self._replace(child)
-        with self._guard:
-            self._left -= 1
-            while not self._left and not self._orders.empty():
-                if taken := self._orders.get():
-                    taken[1].set_result(None)
-        child.end()
-
-    def _replace(self, child: Child) -> tuple[Child, bool]:
-        """Another child for this thread, and true; the old one where there can be none."""
-        with self._guard:
-            another = None if self._closing else self._open_child()
-            if another:
-                self._served[threading.current_thread()] = another
-        return another or child, another is not None
-
-    def _open_child(self) -> Child | None:
+    def _prepare(self, order: PrepareOrder) -> Prepared | None:
         try:
-            return self._start_child(self._model)
-        except OSError as error:
-            log.warning("no worker can be started: %s", error)
-            self._most = 0
+            child = self._take_child()
+            prepared = Prepared(*child.ask(order)) if child else None
+        except Exception as error:  # noqa: BLE001 - the files are prepared all the same
+            self._give_up(error)
             return None
+        if child:
+            with self._guard:
+                if read_memory(child.pid)[1] > self._worn_bytes:
+                    self._children.remove(child)
+                    child.end()
+                else:
+                    self._idle.append(child)
+        return prepared
+
+    def _take_child(self) -> Child | None:
+        """An idle child, or a new one; None after a failure and while they are closed."""
+        with self._guard:
+            if self._most and not self._idle:
+                child = self._start_child(self._model)
+                self._children.add(child)
+                return child
+            return self._idle.pop() if self._most else None
+
+    def _give_up(self, error: Exception) -> None:
+        """Use no children from now on."""
+        with self._guard:
+            if self._most:
+                log.warning("going on without a worker, which failed: %r", error)
+            self._most = 0
 
 
 def _work_for_parent(model: str) -> None:

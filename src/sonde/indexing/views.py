@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sonde.chunking.tags import find_tags
@@ -22,10 +22,9 @@ def update_views(
     tree: Tree, stores: Stores, views: ChunkStore, embedder: Embedder | None, work: Work
 ) -> int:
     """Make the missing and outdated views of indexed files; returns how many files."""
-    known: dict[str, FileState] = {}
     made = views.files()
-    for path, state in made.items():
-        known.setdefault(path.partition("/")[2], state)
+    # all views of a file have its hash and kind
+    known = {path.partition("/")[2]: state for path, state in made.items()}
     wanted: dict[str, tuple[Kind, FileState]] = {
         path: (kind, state)
         for kind, store in stores.items()
@@ -33,7 +32,7 @@ def update_views(
     }
     gone = [path for path in known if path not in wanted]
     if gone:
-        views.remove([f"{type_}/{path}" for path in gone for type_ in VIEW_TYPES])
+        _remove(views, gone)
     touched = [
         replace(view, mtime_ns=now.mtime_ns, stamp=now.stamp)
         for path, view in made.items()
@@ -47,6 +46,15 @@ def update_views(
         for path, (kind, state) in wanted.items()
         if path not in known or (known[path].hash, known[path].kind) != (state.hash, kind)
     ]
+    for batch in _view_files(tree, changed, work):
+        _write(views, embedder, batch)
+    return len(changed) + len(gone)
+
+
+def _view_files(
+    tree: Tree, changed: Sequence[tuple[Kind, FileState]], work: Work
+) -> Iterator[list[ParsedFile]]:
+    """The views of these files, in batches that fit in memory."""
     began = time.monotonic()
     batch: list[ParsedFile] = []
     size = 0
@@ -57,13 +65,12 @@ def update_views(
         batch += parsed or [ParsedFile(replace(state, path=f"{VIEW_TYPES[0]}/{state.path}"), ())]
         size += sum(len(chunk.text) for file in parsed for chunk in file.chunks)
         if len(batch) >= BATCH_FILES or size >= BATCH_CHARS:
-            _write(views, embedder, batch)
+            yield batch
             batch, size = [], 0
             rate = done / max(time.monotonic() - began, 1e-6)
             work.report(Progress("viewing", done, len(changed), rate=rate))
     if batch:
-        _write(views, embedder, batch)
-    return len(changed) + len(gone)
+        yield batch
 
 
 def _view_file(content: FileContent, kind: Kind, indexed: FileState) -> list[ParsedFile]:
@@ -96,9 +103,13 @@ def _view_file(content: FileContent, kind: Kind, indexed: FileState) -> list[Par
 
 
 def _write(views: ChunkStore, embedder: Embedder | None, batch: Sequence[ParsedFile]) -> None:
-    files = {file.state.path.partition("/")[2] for file in batch}
     # first remove types that a file no longer has; a crash here means "make them again"
-    views.remove([f"{type_}/{path}" for path in files for type_ in VIEW_TYPES])
+    _remove(views, {file.state.path.partition("/")[2] for file in batch})
     if embedder:
         embed_batch(views, embedder, batch)
     views.replace(batch)
+
+
+def _remove(views: ChunkStore, paths: Iterable[str]) -> None:
+    """Remove every view of these files."""
+    views.remove([f"{type_}/{path}" for path in paths for type_ in VIEW_TYPES])

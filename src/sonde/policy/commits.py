@@ -56,11 +56,15 @@ def find_history(root: Path) -> Repository:
     repository = find_repository(root)
     if repository is None:
         raise NoHistory(f"{root} is not the root of a git repository")
-    git, shared = repository.git.resolve(), repository.shared.resolve()
-    if not shared.is_relative_to(root.resolve()) or (root / ".git").is_symlink():
+    try:
+        git, shared = repository.git.resolve(), repository.shared.resolve()
         known = read_small(git / "gitdir").strip()
-        if not known or Path(known).resolve() != (root / ".git").resolve():
-            raise NoHistory(f"{shared} is outside {root} and knows no worktree there")
+        is_known = bool(known) and Path(known).resolve() == (root / ".git").resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a NUL in a name
+        raise NoHistory(f"{repository.git} names no folder: {error}") from error
+    is_own = shared.is_relative_to(root.resolve()) and not (root / ".git").is_symlink()
+    if not (is_own or is_known):
+        raise NoHistory(f"{shared} is outside {root} and knows no worktree there")
     if any((folder / name).is_symlink() for folder in (git, shared) for name in _LINKS):
         raise NoHistory(f"{shared} consists of links")
     if read_small(shared / "objects" / "info" / "alternates").strip():
@@ -101,7 +105,7 @@ def read_commits(root: Path, ids: Sequence[str], rules: Rules) -> Iterator[Commi
 
 
 def _run_git(root: Path, arguments: Sequence[str], given: bytes = b"") -> bytes:
-    """What a git command prints, in an environment that runs nothing else."""
+    """The output of a git command, in an environment that runs nothing else."""
     find_history(root)
     options = [part for setting in _SAFE for part in ("-c", setting)]
     environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}

@@ -1,4 +1,4 @@
-"""The deny list: names that are left out without opening them, and what a copy or a sample is."""
+"""The deny list: names whose files are never opened, and the names of copies and samples."""
 
 from __future__ import annotations
 

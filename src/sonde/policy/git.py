@@ -7,7 +7,6 @@ They are read from git's own files; git is not run. Of the user's configuration 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import struct
 from collections.abc import Iterator
@@ -23,11 +22,6 @@ _MAX_TEXT_BYTES = 1 << 20  # the rest of a larger exclude file or configuration 
 _STAT_BYTES, _MODE_AT = 40, 24  # of the index: what an entry begins with, and the mode in it
 _EXTENDED, _LENGTH = 0x4000, 0xFFF  # flags of an entry: two more bytes follow; length of its name
 _SUBMODULE, _FOLDER = 0o160000, 0o040000  # modes of entries that are no files
-_EXCLUDES_FILE = re.compile(
-    r"^\s*\[\s*core\s*\][^\[]*?^\s*excludesfile\s*=\s*\"?(.*?)\"?\s*$",
-    re.IGNORECASE | re.MULTILINE | re.DOTALL,
-)
-_SHA256 = re.compile(r"^\s*objectformat\s*=\s*sha256\s*$", re.IGNORECASE | re.MULTILINE)
 
 
 def read_git_rules(place: Path, *, around: bool = False) -> GitRules | None:
@@ -60,33 +54,38 @@ def _read_config(repository: Repository) -> tuple[Path, int]:
     users = [Path(own)] if own else [folder / "config", home / ".gitconfig"]
     ignore, oid_bytes = folder / "ignore", 20
     for path in (Path("/etc/gitconfig"), *users, repository.shared / "config"):
-        text = _load(path).decode("utf-8", "replace")
-        for named in _EXCLUDES_FILE.findall(text):
-            ignore = home / named.removeprefix("~/")
-        oid_bytes = 32 if _SHA256.search(text) else 20
+        section, oid_bytes = "", 20
+        for line in _load(path).decode("utf-8", "replace").splitlines():
+            key, _, value = (part.strip() for part in line.partition("="))
+            if key.startswith("["):
+                section = key.strip("[] \t").lower()
+            elif key.lower() == "excludesfile" and section == "core":
+                ignore = home / value.strip('"').removeprefix("~/")
+            elif (key.lower(), value.lower()) == ("objectformat", "sha256"):
+                oid_bytes = 32
     return ignore, oid_bytes
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes with a regular file; empty if there is none."""
+    """Size, times and inode of a regular file; empty if there is none."""
     try:
         facts = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # a hostile configuration may name no possible path
         return ()
     known = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
     return known if stat.S_ISREG(facts.st_mode) else ()
 
 
 def _load(path: Path) -> bytes:
-    return _read(path, stamp, _MAX_TEXT_BYTES) if (stamp := _stamp(path)) else b""
+    return _read(path, stamp) if (stamp := _stamp(path)) else b""
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path, _stamp: tuple[int, ...], limit: int) -> bytes:
+def _read(path: Path, _stamp: tuple[int, ...]) -> bytes:
     """The start of a file under a stamp; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(limit)
+            return file.read(_MAX_TEXT_BYTES)
     except OSError:
         return b""
 

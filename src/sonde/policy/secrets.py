@@ -51,6 +51,7 @@ _EXAMPLE_PART = re.compile(
 _MOST_EXAMPLE = 0.4  # of a value
 _HASH = re.compile(r"(?i)(?:pbkdf2|bcrypt|argon2|scrypt|sha-?[0-9]|md5|\$2[aby])")
 """Prefixes of password hashes."""
+_MOST_NAME = 300  # bytes of a name that are read
 _PUBLIC_NAME = re.compile(rb"(?i)(?:public|csrf|xsrf|hash|digest)[\w.-]*$")
 _PUBLIC_PLACE = re.compile(rb"(?i)docsearch|indexName|appId: ?'")
 """The search key of Algolia is made to be published."""
@@ -134,7 +135,8 @@ def _is_secret_there(shape: _Shape, match: Any, value: str, data: bytes) -> bool
     start, end = match.start(), match.end()
     if shape.kind == "JSON web key":
         return b"kty" in data[max(start - 1000, 0) : end + 1000]  # a key has up to 900 characters
-    name = data[max(start - 40, 0) : match.start(1)].rstrip(b" \t\r\n\"'`:=>,([")
+    at = match.start(1)
+    name = data[max(start - 40, at - _MOST_NAME, 0) : at].rstrip(b" \t\r\n\"'`:=>,([")
     if _PUBLIC_NAME.search(name) or _HASH.match(value) or value in _EMPTY_DIGESTS:
         return False
     if _PUBLIC_PLACE.search(data[max(start - 250, 0) : end + 100]):

@@ -77,9 +77,9 @@ class LogFiles(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Append the record; a log that cannot be written stops nothing."""
         index = self._home / "indexes" / record.name.removeprefix(_PROJECT)
-        of_index = record.name.startswith(_PROJECT) and index.is_dir()
-        path = (index if of_index else self._home) / "logs" / LOG_FILE
         with suppress(OSError):
+            of_index = record.name.startswith(_PROJECT) and index.is_dir()
+            path = (index if of_index else self._home) / "logs" / LOG_FILE
             if path.exists() and path.stat().st_size >= self._most_bytes:
                 _roll(path)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
