@@ -160,6 +160,21 @@ def test_each_request_is_answered_once_whatever_its_id_and_whenever_the_client_l
     assert sorted(answered, key=repr) == sorted(numbers, key=repr)
 
 
+def test_a_client_that_has_left_gets_the_rest_as_slowly_as_it_reads(raw):
+    raw.greet()
+    for number in range(6):
+        raw.send("tools/call", {"name": "say", "arguments": {"query": "x" * 90_000}}, id=number)
+    answered = [raw.receive()["id"]]
+    raw.process.stdin.close()
+    raw.process.stdin = None
+    for _ in range(5):
+        with pytest.raises(subprocess.TimeoutExpired):
+            raw.process.wait(0.2)
+        answered.append(raw.receive()["id"])
+    assert sorted(answered) == [*range(6)]
+    assert raw.process.wait(BOUND_S) == 0
+
+
 def test_while_a_client_does_not_read_no_more_calls_are_begun(raw, diary):
     raw.greet()
     for number in range(100, 3100):

@@ -41,8 +41,7 @@ def run_mcp(session: Session) -> int:
     from sonde.mcp.stdio import serve_stdio
 
     settings, own = _read_settings(session, serve_from="")
-    enhanced = own.enhanced_tool_descriptions
-    early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
+    early = load_manifest(own.toolsets, own.tool_names, enhanced=own.enhanced_tool_descriptions)
     if own.agent_notes or own.tool_limits:
         early = None  # one tool more than it has; limits may name a tool that is none
     listing = None if early else _make_listing(own)

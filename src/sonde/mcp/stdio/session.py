@@ -171,9 +171,8 @@ class PipeSession:
         with self._lock:
             del self._asked[str(number)]
         if answer is None:
-            notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
-            given_up = {"requestId": number, "reason": "caller cancelled"}
-            self._wire.send({**notice, "params": given_up})
+            what = {"requestId": number, "reason": "caller cancelled"}
+            self._wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": what})
             if request.cancelled.is_set():
                 raise Cancelled("the client went away")
             raise TimeoutError(f"no answer to {method}")

@@ -21,7 +21,7 @@ MAX_DEPTH = 200
 MAX_UNREAD = 100
 """No further call is begun while the client leaves this many messages unread."""
 DRAIN_S = 0.5
-"""How long closing waits for a slow client to read the rest."""
+"""How long closing waits for a slow client to read the next message."""
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+'
 """Without its end, which a message that is cut off may not have: it is then passed over once."""
 _TOKEN = re.compile(b"(" + _STRING + rb'"?)(\s*+:\s*+)?|[][{}]', re.DOTALL)
@@ -137,9 +137,11 @@ class Wire:
             self._written.wait_for(lambda: self._outbox.qsize() < MAX_UNREAD)
 
     def close(self) -> None:
-        """Write what is queued, for at most `DRAIN_S`."""
+        """Write what is queued, as long as the client goes on reading."""
         self._outbox.put(None)
-        self._writer.join(DRAIN_S)
+        left = -1
+        while self._writer.is_alive() and left != (left := self._outbox.qsize()):
+            self._writer.join(DRAIN_S)
 
     def _drain(self) -> None:
         while (message := self._outbox.get()) is not None:
