@@ -136,12 +136,12 @@ class Wire:
         with self._written:
             self._written.wait_for(lambda: self._outbox.qsize() < MAX_UNREAD)
 
-    def close(self) -> None:
+    def close(self, patience_s: float = DRAIN_S) -> None:
         """Write what is queued, as long as the client goes on reading."""
         self._outbox.put(None)
         left = -1
         while self._writer.is_alive() and left != (left := self._outbox.qsize()):
-            self._writer.join(DRAIN_S)
+            self._writer.join(patience_s)
 
     def _drain(self) -> None:
         while (message := self._outbox.get()) is not None:
