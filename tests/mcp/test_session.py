@@ -127,6 +127,25 @@ def test_discovery_and_the_lists_are_those_of_the_sdk_in_the_newer_generation(to
 
 
 @pytest.mark.parametrize(
+    "declared",
+    [
+        {"tools": True, "prompts": False, "elicitation": {}, "roots": {"listChanged": False}},
+        {"sampling": {}, "extensions": {"a/b": {}}, "x": [1], "y": None},
+    ],
+    ids=["cursor", "others"],
+)
+def test_capabilities_that_mcp_does_not_know_are_passed_over(toys, declared):
+    greeting = make_greeting("2025-06-18")
+    greeting["params"]["capabilities"] = declared
+    modern = make_modern(1, "tools/list")
+    modern["params"]["_meta"][f"{META}clientCapabilities"] = declared
+    for message in (greeting, modern):
+        answers = ask_session(toys.TOY_LISTING, [message])
+        assert "result" in answers[0]
+        assert answers == ask_sdk(toys.TOY_LISTING, [message])
+
+
+@pytest.mark.parametrize(
     "message",
     [
         make_request(1, "tools/list", {}),

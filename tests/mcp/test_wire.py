@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+from collections import deque
 
 import pytest
-from tests.mcp.conftest import RawClient, make_environment, run_client
+from tests.mcp.conftest import BOUND_S, TOY, RawClient, make_environment, run_client
+from tests.waiting import wait_until
+
+from sonde.mcp.stdio.wire import MAX_UNREAD, Wire
 
 
 @pytest.mark.row("001-5")
@@ -97,6 +103,10 @@ LINES = {
     "an id that is broken": (b'{"id":"\\x","method":"m"}', [(None, -32700)]),
     "a huge id": (b'{"id":' + b"9" * 5_000 + b',"method":"m"}', [(None, -32700)]),
     "a large id": (b'{"id":' + b"9" * 30 + b',"method":"m"}', [(int("9" * 30), -32600)]),
+    "a number that JSON does not have": (
+        b'{"jsonrpc":"2.0","id":10,"method":"ping","params":{"a":NaN}}',
+        [(10, -32700)],
+    ),
     "half a response": (b'{"jsonrpc":"2.0","id":2,"result":{"a', [(None, -32700)]),
     "an empty batch": (b"[]", [(None, -32600)]),
     "an object of another kind": (b'{"hello":"world"}', [(None, -32600)]),
@@ -119,6 +129,79 @@ def test_every_line_that_is_no_message_is_answered_with_its_id(raw):
         assert [(one["id"], one["error"]["code"]) for one in answers] == wanted, what
     assert "result" in raw.call("say", query="still here")
     assert raw.finish()[0] == b""
+
+
+@pytest.mark.parametrize("unfinished", [b'\\"', b'"a', b'["a",', b"\\"])
+def test_a_large_message_that_is_cut_off_is_refused_at_once(diary, unfinished):
+    """As of a client that dies while it sends a file: in seconds of CPU, not in hours."""
+    resource = pytest.importorskip("resource")
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+
+    line = b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"q":"' + unfinished * 500_000
+    for client in run_client(RawClient(str(TOY), str(diary.path), preexec_fn=limit)):
+        client.greet()
+        client.write(line)
+        answer = client.receive()
+        assert (answer["id"], answer["error"]["code"]) == (9, -32700)
+
+
+def test_a_mark_of_the_byte_order_is_passed_over(raw):
+    raw.write(b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"ping"}\r')
+    assert raw.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def test_each_request_is_answered_once_whatever_its_id_and_whenever_the_client_leaves(raw):
+    raw.greet()
+    numbers = [7, "7", *range(100, 200), 7, "", -1]
+    for number in numbers:
+        raw.send("tools/call", {"name": "say", "arguments": {"query": "x"}}, id=number)
+    out, _, _ = raw.finish()
+    answered = [json.loads(line)["id"] for line in out.splitlines()]
+    assert sorted(answered, key=repr) == sorted(numbers, key=repr)
+
+
+def test_a_client_that_has_left_gets_the_rest_as_slowly_as_it_reads():
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as answers, os.fdopen(writing, "wb") as sink:
+        wire = Wire(io.BytesIO(), sink)
+        for number in range(8):
+            wire.send({"number": number, "text": "x" * 200_000})
+        closing = threading.Thread(target=wire.close, args=(1.5,))
+        closing.start()
+        read, waited = [], []
+        for _ in range(8):
+            closing.join(0.3)
+            waited.append(closing.is_alive())
+            read.append(json.loads(answers.readline())["number"])
+        closing.join()
+    assert all(waited)
+    assert read == [*range(8)]
+
+
+def test_while_a_client_does_not_read_no_more_calls_are_begun(raw, diary):
+    raw.greet()
+    for number in range(100, 3100):
+        raw.send("tools/call", {"name": "remove", "arguments": {}}, id=number)
+    seen = deque([0], 10)
+
+    def has_settled() -> bool:
+        seen.append(diary.events.count("asking"))
+        return seen[0] == seen[-1] >= MAX_UNREAD
+
+    wait_until(has_settled)
+    assert seen[-1] < 1000
+    assert sorted(raw.receive()["id"] for _ in range(3000)) == [*range(100, 3100)]
+
+
+def test_a_client_that_has_closed_its_reading_end_ends_the_server(raw, diary):
+    raw.greet()
+    raw.call("say", query="hello")
+    raw.process.stdout.close()
+    raw.send("ping", id=1)
+    assert raw.process.wait(BOUND_S) == 0
+    assert diary.events == ["opened", "closed"]
 
 
 def test_closing_stdin_ends_the_server_and_closes_the_app(raw, diary):
@@ -181,11 +264,13 @@ def test_a_request_is_answered_while_another_runs(raw, diary):
     assert raw.call("say", query="meanwhile")["result"]["structuredContent"]["times"] == 1
 
 
-def test_cancelling_stops_the_work_and_is_not_answered(raw, diary):
+@pytest.mark.parametrize("named", [90, "90"])
+def test_cancelling_stops_the_work_and_is_not_answered(raw, diary, named):
     raw.greet()
     raw.send("tools/call", {"name": "wait", "arguments": {}}, id=90)
     diary.wait_for("waiting")
-    raw.send("notifications/cancelled", {"requestId": 90})
+    for number in (None, 1, 91, "91", {}, named):
+        raw.send("notifications/cancelled", {"requestId": number})
     diary.wait_for("stopped")
     assert raw.call("say", query="next")["result"]
     assert all(message["id"] != 90 for message in raw.received)

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if address and is_agent:
             from sonde.cli.background.relay import relay
 
-            code = relay(address, words)
+            relay(address, words)
         elif address:
             from sonde.cli.background.front import run_command
 

@@ -9,11 +9,10 @@ cancels every call made on it.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -31,13 +30,11 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sonde.mcp.calls import SCOPE_CALLER, SCOPE_SESSION
-from sonde.mcp.server import Outbox
 from sonde.mcp.stdio.wire import read_message, write_message
 
 SUBPROTOCOL = "mcp"
 MAX_SESSIONS = 1_000
 """Open at a time; bounds what clients that never close theirs can hold."""
-_log = logging.getLogger("sonde.mcp")
 
 
 class McpOverHttp:
@@ -130,17 +127,28 @@ class McpOverSocket:
         put, take = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
         options = self._server.create_initialization_options()
 
-        async def send_message(item: SessionMessage) -> None:
-            try:
-                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await socket.send_text(text)
-            except (WebSocketDisconnect, RuntimeError, OSError):
-                _log.debug("a message to a closed socket was dropped")
-
         async with anyio.create_task_group() as group:
             group.start_soon(_receive_messages, socket, put, group.cancel_scope)
-            await self._server.run(take, Outbox(send_message), options)
+            await self._server.run(take, _Outbox(socket), options)
             group.cancel_scope.cancel()
+
+
+class _Outbox(AbstractAsyncContextManager["_Outbox"]):
+    """The server's writing end of a socket, which outlives the server."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+
+    async def send(self, item: SessionMessage, /) -> None:
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        with suppress(WebSocketDisconnect, RuntimeError, OSError):  # the socket is closed
+            await self._socket.send_text(text)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    async def __aexit__(self, *_error: object) -> None:
+        return None
 
 
 async def _receive_messages(

@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress, SondeError, TooManyRequests
@@ -104,20 +105,17 @@ class Requests:
         """Values that start with what a person has typed."""
         template, typed = params["ref"].get("uri"), params["argument"]
         given = (params.get("context") or {}).get("arguments") or {}
-        routes = (route for route in self._listing.routes if route.complete)
-        route = next((route for route in routes if route.template == template), None)
+        routes = (route for route in self._listing.routes if route.template == template)
+        complete = next((route.complete for route in routes if route.complete), None)
         values: Sequence[str] = ()
-        if route is not None and route.complete is not None:
-            complete = route.complete
-            try:
+        if complete:
+            with suppress(CatalogError, InvalidRequest):  # incomplete input is no error
                 values = self._calls.run(
                     lambda work: complete(
                         self._app.get(work.caller), typed["name"], typed["value"], given
                     ),
                     Work(cancelled=client.cancelled, caller=client.caller),
                 )
-            except (CatalogError, InvalidRequest):
-                values = ()  # incomplete input is no error
         shown = list(values[:MAX_COMPLETIONS])
         completion = {"values": shown, "hasMore": len(values) > len(shown)}
         return {"resultType": "complete", "completion": completion}

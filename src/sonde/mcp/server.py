@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import anyio
 import anyio.from_thread
@@ -19,7 +19,6 @@ import mcp_types as types
 from mcp.server import CacheHint, Server, ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
@@ -58,19 +57,14 @@ def build_server(
             raise MCPError(error.code, error.message, error.data) from error
         return result
 
-    hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
+    public = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
+    hints: dict[Any, CacheHint] = dict.fromkeys((*listing.lists, "server/discover"), public)
     server = Server[Any](
         "sonde",
         version=__version__,
         title="sonde",
         instructions=INSTRUCTIONS,
-        cache_hints={
-            "tools/list": hint,
-            "resources/list": hint,
-            "resources/templates/list": hint,
-            "server/discover": hint,
-            "resources/read": CacheHint(ttl_ms=0, scope="private"),
-        },
+        cache_hints={**hints, "resources/read": CacheHint(ttl_ms=0, scope="private")},
     )
     for method in listing.lists:
         server.add_request_handler(method, types.PaginatedRequestParams, list_rows)
@@ -156,23 +150,3 @@ class SdkClient:
 
 def _dump(model: BaseModel) -> Json:
     return model.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-class Outbox:
-    """The server's writing end of a socket, which outlives the server."""
-
-    def __init__(self, send: Callable[[SessionMessage], Awaitable[None]]) -> None:
-        self._send = send
-
-    async def send(self, item: SessionMessage, /) -> None:
-        """Send one message."""
-        await self._send(item)
-
-    async def aclose(self) -> None:
-        """Nothing to close."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        return None

@@ -20,28 +20,28 @@ from sonde.cli.background.front import Channel, call
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     from sonde.cli.background.address import Address
 
 _PARENT_POLL_S = 1.0  # the parent may die and leave stdin open, held by another child
-_LEAVE_S = 2.5  # for the process to end the session once the client has left
+_LEAVE_S = 2.5  # for the last answers once the client has left
 _MAX_DEATHS, _DEATHS_S = 5, 60.0  # dying more often within this time, it is not started again
 _READ_BYTES = 1 << 16  # what a socket holds at once
 _OWN_IDS = 1 << 32
 """Requests of a restarted process get ids beyond this times its number, so that a late answer to
 one of the dead process is not taken for another's."""
-_GREETINGS = ("initialize", "notifications/initialized", "logging/setLevel")
+_GREETINGS = ("initialize", "notifications/initialized")
 _LOST = (
     "The background process of sonde ended during this call. Repeat the call; if it changes "
     "something, check first whether it has."
 )
 
 
-def relay(address: Address, argv: Sequence[str]) -> int | None:
-    """Serve the client until it disconnects; None if there is no process and nothing was read."""
-    channel = call(address, argv)
-    return None if channel is None else _Relay(address, argv, channel).run()
+def relay(address: Address, argv: Sequence[str]) -> None:
+    """Serve the client until it leaves, and exit; returns if there is no process."""
+    if channel := call(address, argv):
+        _Relay(address, argv, channel).run()
 
 
 class _Relay:
@@ -56,20 +56,25 @@ class _Relay:
         """The id of a handshake that the client already has an answer to."""
         self._restarts, self._ended = 0, False
 
-    def run(self) -> int:
+    def run(self) -> NoReturn:
+        """Serve until the client leaves. Exits here: a thread may still read stdin, and an
+        ordinary exit would abort on it."""
         parent, deaths = os.getppid(), list[float]()
         threading.Thread(target=self._send_all, daemon=True).start()
-        while True:
-            self._receive_all(parent)
-            if self._ended:
-                os._exit(0)  # a thread may still read stdin
-            deaths = [when for when in deaths if time.monotonic() - when < _DEATHS_S]
-            deaths.append(time.monotonic())
-            with self._lock:
-                if len(deaths) > _MAX_DEATHS or not self._restart():
-                    for number in self._open:
-                        _write(_make_error(number))
-                    return 1
+        try:
+            while True:
+                self._receive_all(parent)
+                if self._ended:
+                    os._exit(0)
+                deaths = [when for when in deaths if time.monotonic() - when < _DEATHS_S]
+                deaths.append(time.monotonic())
+                with self._lock:
+                    if len(deaths) > _MAX_DEATHS or not self._restart():
+                        for number in self._open:
+                            _write(_make_error(number))
+                        os._exit(1)
+        except KeyboardInterrupt:
+            os._exit(0)
 
     def _send_all(self) -> None:
         """From the client to the process, until the client leaves."""
@@ -79,6 +84,8 @@ class _Relay:
         with self._lock, contextlib.suppress(OSError):
             self._ended = True
             self._socket.shutdown(1)  # SHUT_WR
+        time.sleep(_LEAVE_S)
+        os._exit(0)  # the client does not read the rest, or a call does not stop
 
     def _send(self, data: bytes, message: dict[str, Any]) -> None:
         method, number = message.get("method"), message.get("id")
@@ -100,15 +107,11 @@ class _Relay:
                 self._open.pop(message["params"].get("requestId"), None)
 
     def _receive_all(self, parent: int) -> None:
-        """From the process to the client, until the process ends the connection."""
-        rest, left_at = b"", 0.0
-        while True:
+        """From the process to the client, until the process ends the connection or the client's
+        own process is gone."""
+        rest = b""
+        while os.getppid() == parent:
             if not select.select([self._socket], [], [], _PARENT_POLL_S)[0]:
-                if self._ended or os.getppid() != parent:
-                    left_at = left_at or time.monotonic()
-                    if time.monotonic() - left_at > _LEAVE_S:
-                        self._ended = True
-                        return
                 continue
             try:
                 data = self._socket.recv(_READ_BYTES)
@@ -119,6 +122,7 @@ class _Relay:
             *whole, rest = (rest + data).split(b"\n")
             for one in whole:
                 self._pass_on(one)
+        self._ended = True
 
     def _pass_on(self, data: bytes) -> None:
         message = _parse(data)

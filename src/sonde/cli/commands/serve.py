@@ -42,10 +42,10 @@ def run_mcp(session: Session) -> int:
     from sonde.mcp.stdio import serve_stdio
 
     settings, own = _read_settings(session, serve_from="")
-    enhanced = own.enhanced_tool_descriptions
-    early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
-    if own.agent_notes:
-        early = None  # one tool more than it has
+    early = load_manifest(own.toolsets, own.tool_names, enhanced=own.enhanced_tool_descriptions)
+    if own.agent_notes or own.tool_limits:
+        early = None  # one tool more than it has; limits may name a tool that is none
+    listing = None if early else _make_listing(own)
     open_app = _open_later(session, settings)
     _check_embedding(own)
     if sys.stdin and sys.stdin.isatty():
@@ -54,7 +54,7 @@ def run_mcp(session: Session) -> int:
             "configure your agents with `sonde setup`. Ctrl-C stops it."
         )
     serve = session.serve_client or serve_stdio
-    serve(open_app, lambda: _make_listing(own), _begin, early)
+    serve(open_app, lambda: listing or _make_listing(own), _begin, early)
     return FOUND
 
 

@@ -5,8 +5,6 @@ Refusals are worded as the SDK words them; a test compares the two.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sonde.mcp.calls import INVALID_PARAMS, ProtocolError
 from sonde.types import Json
 from sonde.version import __version__
@@ -51,7 +49,7 @@ def check_envelope(method: str, params: Json) -> None:
         text = f"params._meta is missing the required envelope key(s): {missing}"
         raise ProtocolError(INVALID_PARAMS, text)
     version = meta[VERSION_KEY]
-    if not isinstance(version, str):
+    if not isinstance(version, str) or not isinstance(meta[CAPABILITIES_KEY], dict):
         raise malformed()
     if version != MODERN_VERSION:
         data = {"supported": [MODERN_VERSION], "requested": version}
@@ -69,24 +67,22 @@ def malformed() -> ProtocolError:
     return ProtocolError(INVALID_PARAMS, "Invalid request parameters", "")
 
 
-def is_greeting(params: Json) -> bool:
-    """Whether these are the parameters of `initialize`."""
-    match params:
-        case {"protocolVersion": str(), "clientInfo": {"name": str(), "version": str()}}:
-            return are_capabilities(params.get("capabilities"))
-    return False
-
-
-def are_capabilities(value: Any) -> bool:
-    """Whether these are capabilities of a client: objects by name."""
-    return isinstance(value, dict) and all(isinstance(one, dict | None) for one in value.values())
+def read_capabilities(declared: Json) -> Json:
+    """The capabilities of a client: objects. Cursor declares `"tools": true` too, which is none."""
+    return {name: one for name, one in declared.items() if isinstance(one, dict)}
 
 
 def is_well_formed(method: str, params: Json) -> bool:
-    """Whether a request for a verb has the parameters of its method."""
+    """Whether a request has the parameters of its method."""
     if not isinstance(params.get("inputResponses"), dict | None):
         return False
     match method, params:
+        case "initialize", {
+            "protocolVersion": str(),
+            "capabilities": dict(),
+            "clientInfo": {"name": str(), "version": str()},
+        }:
+            return True
         case "tools/call", {"name": str()}:
             return isinstance(params.get("arguments"), dict | None)
         case "resources/read", {"uri": str()}:
@@ -99,4 +95,6 @@ def is_well_formed(method: str, params: Json) -> bool:
             return context is None or (
                 isinstance(context, dict) and isinstance(context.get("arguments"), dict | None)
             )
-    return False
+        case "initialize" | "tools/call" | "resources/read" | "completion/complete", _:
+            return False
+    return isinstance(params.get("cursor"), str | None)

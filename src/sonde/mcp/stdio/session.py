@@ -13,6 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sonde.errors import Cancelled
@@ -36,13 +37,12 @@ from sonde.mcp.stdio.protocol import (
     SERVER_CAPABILITIES,
     SERVER_INFO,
     VERSION_KEY,
-    are_capabilities,
     check_envelope,
     complete_result,
     describe_error,
-    is_greeting,
     is_well_formed,
     malformed,
+    read_capabilities,
 )
 from sonde.mcp.stdio.wire import INVALID_REQUEST, Wire, is_id, read_message
 from sonde.types import Caller, Json
@@ -109,8 +109,8 @@ class PipeSession:
         self._requests: Requests | None = None
         self._is_ready, self._has_left = threading.Event(), threading.Event()
         self._lock = threading.Lock()
-        self._open: dict[str, PipeRequest] = {}
-        """Requests without an answer; as text, because some clients cancel 7 as "7"."""
+        self._open: set[PipeRequest] = set()
+        """Requests without an answer."""
         self._asked: dict[str, tuple[PipeRequest, queue.SimpleQueue[Json | None]]] = {}
         """Requests of ours; a verb waits for each answer, and None means it need not any longer."""
         self._last_asked = 0
@@ -135,8 +135,8 @@ class PipeSession:
             self._requests = Requests(self._made or self._make_listing(), app, calls)
             self._is_ready.set()
             while not self._has_left.wait(POLL_S):
-                if is_orphan():
-                    _log.info("the parent process is gone")
+                if is_orphan() or self._wire.is_broken:
+                    _log.info("nobody reads the answers any more")
                     break
         except KeyboardInterrupt:
             _log.info("interrupted")
@@ -151,56 +151,58 @@ class PipeSession:
     def notify(self, request: PipeRequest, method: str, params: Json) -> None:
         """Send a notification that belongs to a request, unless it is over."""
         with self._lock:
-            if self._open.get(str(request.number)) is request:
+            if request in self._open:
                 self._wire.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def ask(self, request: PipeRequest, method: str, params: Json, timeout_s: float | None) -> Json:
         """Send a request to the client and wait for its answer."""
         answers: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
         with self._lock:
-            if self._open.get(str(request.number)) is not request:
+            if request not in self._open:
                 raise Cancelled("the client went away")
             self._last_asked += 1
             number = self._last_asked
             self._asked[str(number)] = request, answers
             message = {"jsonrpc": "2.0", "id": number, "method": method}
             self._wire.send(message | ({"params": params} if params else {}))
-        try:
+        answer = None
+        with suppress(queue.Empty):
             answer = answers.get(timeout=timeout_s)
-            if answer is None:
+        with self._lock:
+            del self._asked[str(number)]
+        if answer is None:
+            what = {"requestId": number, "reason": "caller cancelled"}
+            self._wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": what})
+            if request.cancelled.is_set():
                 raise Cancelled("the client went away")
-        except (Cancelled, queue.Empty) as error:
-            notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
-            given_up = {"requestId": number, "reason": "caller cancelled"}
-            self._wire.send({**notice, "params": given_up})
-            if isinstance(error, queue.Empty):
-                raise TimeoutError(f"no answer to {method}") from error
-            raise
-        finally:
-            with self._lock:
-                self._asked.pop(str(number), None)
+            raise TimeoutError(f"no answer to {method}")
         if "result" not in answer:
             raise ClientRefusedError(str(answer["error"]))
         return dict(answer["result"])
 
     def _read(self) -> None:
         """Take messages until the client closes its end; runs in its own thread."""
-        for line in self._wire.read_lines():
-            message = read_message(line)
-            if isinstance(message, list):
-                _log.warning("refused a line that is not JSON-RPC (%d bytes)", len(line))
-                for refusal in message:
-                    self._wire.send(refusal)
-            elif "method" not in message:
-                with self._lock:
-                    _, answers = self._asked.get(str(message["id"]), (None, None))
-                if answers:
-                    answers.put(message)
-            elif "id" in message:
-                self._take_request(message)
-            elif message["method"] == "notifications/cancelled":
-                self._cancel((message.get("params") or {}).get("requestId"))
-        self._has_left.set()
+        try:
+            for line in self._wire.read_lines():
+                self._take_line(line)
+        finally:
+            self._has_left.set()
+
+    def _take_line(self, line: bytes) -> None:
+        message = read_message(line)
+        if isinstance(message, list):
+            _log.warning("refused a line that is not JSON-RPC (%d bytes)", len(line))
+            for refusal in message:
+                self._wire.send(refusal)
+        elif "method" not in message:
+            with self._lock:
+                _, answers = self._asked.get(str(message["id"]), (None, None))
+            if answers:
+                answers.put(message)
+        elif "id" in message:
+            self._take_request(message)
+        elif message["method"] == "notifications/cancelled":
+            self._cancel((message.get("params") or {}).get("requestId"))
 
     def _take_request(self, message: Json) -> None:
         number, method, params = message["id"], message["method"], message.get("params") or {}
@@ -209,18 +211,18 @@ class PipeSession:
                 raise malformed()
             request = PipeRequest(self, number, method, params)
             self._identify(request)
+            if not is_well_formed(method, params):
+                raise malformed()
             if method not in _VERBS:
                 result = complete_result(self._answer(request), is_modern=request.is_modern)
                 self._wire.send({"jsonrpc": "2.0", "id": number, "result": result})
                 return
-            if not is_well_formed(method, params):
-                raise malformed()
             self._unseal(request)
         except ProtocolError as error:
             self._wire.send({"jsonrpc": "2.0", "id": number, "error": describe_error(error)})
             return
         with self._lock:
-            self._open[str(number)] = request
+            self._open.add(request)
         self._jobs.put(request)
         if not self._idle.acquire(blocking=False) and self._workers < CALLS_PER_USER:
             self._workers += 1
@@ -235,8 +237,7 @@ class PipeSession:
         request.is_modern = self._is_modern
         if self._is_modern:
             check_envelope(request.method, request.params)
-            declared = meta[CAPABILITIES_KEY]
-            request.capabilities = declared if are_capabilities(declared) else {}
+            request.capabilities = read_capabilities(meta[CAPABILITIES_KEY])
         elif is_enveloped:
             raise ProtocolError(
                 INVALID_REQUEST,
@@ -244,7 +245,7 @@ class PipeSession:
                 "requests carrying the 2026-07-28 envelope are not accepted on it",
             )
         elif self._greeting:
-            request.capabilities = self._greeting["capabilities"]
+            request.capabilities = read_capabilities(self._greeting["capabilities"])
             request.meta = self._greeting.get("_meta") or {}
         own = ("server/discover",) if self._is_modern else ("initialize", "ping")
         if request.method not in (*own, *_VERBS, *self._lists):
@@ -258,8 +259,6 @@ class PipeSession:
         if method == "ping":
             return {}
         if method == "initialize":
-            if not is_greeting(params):
-                raise malformed()
             self._greeting = params
             version = params["protocolVersion"]
             return {
@@ -268,8 +267,6 @@ class PipeSession:
                 "protocolVersion": version if version in HANDSHAKE_VERSIONS else "2025-11-25",
                 "serverInfo": SERVER_INFO,
             }
-        if not isinstance(params.get("cursor"), str | None):
-            raise malformed()
         found = self._lists.get(method) or {
             "supportedVersions": [MODERN_VERSION],
             "capabilities": SERVER_CAPABILITIES,
@@ -281,10 +278,11 @@ class PipeSession:
         """Answer requests that need a verb, in a worker thread."""
         self._is_ready.wait()
         while (request := self._jobs.get()) is not None and self._requests:
+            self._wire.wait_for_reader()
             reply = self._run(request, getattr(self._requests, _VERBS[request.method]))
             with self._lock:
-                if self._open.get(str(request.number)) is request:
-                    del self._open[str(request.number)]
+                if request in self._open:
+                    self._open.remove(request)
                     self._wire.send({"jsonrpc": "2.0", "id": request.number, **reply})
             self._idle.release()
 
@@ -303,24 +301,29 @@ class PipeSession:
         return {"result": complete_result(result, is_modern=request.is_modern)}
 
     def _cancel(self, number: object) -> None:
-        """Stop working on a request; it is not answered."""
+        """Stop working on a request; it is not answered. Some clients cancel 7 as "7"."""
         with self._lock:
-            request = self._open.pop(str(number), None) if is_id(number) else None
-            waiting = [answers for each, answers in self._asked.values() if each is request]
-        if request:
-            request.cancelled.set()
-            for answers in waiting:
+            named = [each for each in self._open if str(each.number) == str(number)]
+            request = min(named, key=lambda each: each.number != number, default=None)
+            if request:
+                self._open.remove(request)
+                self._stop(request)
+
+    def _stop(self, request: PipeRequest) -> None:
+        request.cancelled.set()
+        for asking, answers in self._asked.values():
+            if asking is request:
                 answers.put(None)
 
     def _end(self) -> None:
         """Answer what is open, and let all threads end."""
         self._has_left.set()
+        error = {"code": CONNECTION_CLOSED, "message": "Connection closed"}
         with self._lock:
-            left = [*self._open.values()]
-        for request in left:
-            self._cancel(request.number)
-            error = {"code": CONNECTION_CLOSED, "message": "Connection closed"}
-            self._wire.send({"jsonrpc": "2.0", "id": request.number, "error": error})
+            for request in self._open:
+                self._stop(request)
+                self._wire.send({"jsonrpc": "2.0", "id": request.number, "error": error})
+            self._open.clear()
         for _ in range(CALLS_PER_USER):
             self._jobs.put(None)
         self._is_ready.set()
@@ -333,11 +336,11 @@ class PipeSession:
         return seal([state, time.time() + STATE_S], _describe_call(request), self._key)
 
     def _unseal(self, request: PipeRequest) -> None:
-        from sonde.paging.cursor import BrokenSealError, unseal
-
         sealed = request.params.get("requestState")
         if sealed is None:
             return
+        from sonde.paging.cursor import BrokenSealError, unseal
+
         try:
             state, until = unseal(sealed, _describe_call(request), self._key)
         except (BrokenSealError, AttributeError, TypeError):

@@ -18,12 +18,16 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 MAX_DEPTH = 200
 """Brackets inside brackets; no verb takes more, and parsers of either side have a limit."""
+MAX_UNREAD = 100
+"""No further call is begun while the client leaves this many messages unread."""
 DRAIN_S = 0.5
-"""How long closing waits for a slow client to read the rest."""
-_TOKEN = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*)?|[][{}]', re.DOTALL)
+"""How long closing waits for a slow client to read the next message."""
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+'
+"""Without its end, which a message that is cut off may not have: it is then passed over once."""
+_TOKEN = re.compile(b"(" + _STRING + rb'"?)(\s*+:\s*+)?|[][{}]', re.DOTALL)
 """A bracket, or a string, which is a key if followed by a colon."""
 _OF_RESPONSES = (b'"result"', b'"error"')
-_ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?![\d.eE])')
+_ID = re.compile(_STRING + rb'"|-?\d+(?![\d.eE])', re.DOTALL)
 
 
 def read_message(line: bytes) -> Json | list[Json]:
@@ -51,16 +55,20 @@ def write_message(message: Json) -> str:
 
 def _parse(line: bytes) -> Any:
     """The JSON value; raises `ValueError` if it is too deep or holds half a character."""
-    if line.count(b"{") + line.count(b"[") > MAX_DEPTH:
-        depth = 0
-        for token in _TOKEN.finditer(line):
-            depth += (token[0] in (b"{", b"[")) - (token[0] in (b"}", b"]"))
-            if depth > MAX_DEPTH:
-                raise ValueError("too deep")
-    message = json.loads(line.decode())
+    # `int` refuses the names of numbers that JSON does not have: NaN and Infinity
+    message = json.loads(line.decode("utf-8-sig"), parse_constant=int)
+    _check_depth(message)
     if b"\\ud" in line.lower():
         write_message(message).encode()
     return message
+
+
+def _check_depth(value: Any, left: int = MAX_DEPTH) -> None:
+    if isinstance(value, dict | list):
+        if not left:
+            raise ValueError("too deep")
+        for one in value.values() if isinstance(value, dict) else value:
+            _check_depth(one, left - 1)
 
 
 def _is_message(message: Any) -> bool:
@@ -108,35 +116,42 @@ class Wire:
         self._source = source
         self._sink = sink
         self._outbox: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+        self._written = threading.Condition()
+        self.is_broken = False
+        """Whether the client has closed its end for reading."""
         self._writer = threading.Thread(target=self._drain, name="sonde-stdout", daemon=True)
         self._writer.start()
 
     def read_lines(self) -> Iterator[bytes]:
         """Lines from the client until it closes its end; blocks."""
-        try:
-            for line in self._source:
-                if line.strip():
-                    yield line
-        except (OSError, ValueError):  # the pipe broke, or we have closed it
-            return
+        with suppress(OSError, ValueError):  # the pipe broke, or we have closed it
+            yield from filter(bytes.strip, self._source)
 
     def send(self, message: Json) -> None:
         """Queue one message for the client."""
         self._outbox.put(message)
 
-    def close(self) -> None:
-        """Write what is queued, for at most `DRAIN_S`."""
+    def wait_for_reader(self) -> None:
+        """Wait while the client leaves much unread."""
+        with self._written:
+            self._written.wait_for(lambda: self._outbox.qsize() < MAX_UNREAD)
+
+    def close(self, patience_s: float = DRAIN_S) -> None:
+        """Write what is queued, as long as the client goes on reading."""
         self._outbox.put(None)
-        self._writer.join(DRAIN_S)
+        left = -1
+        while self._writer.is_alive() and left != (left := self._outbox.qsize()):
+            self._writer.join(patience_s)
 
     def _drain(self) -> None:
-        try:
-            while (message := self._outbox.get()) is not None:
+        while (message := self._outbox.get()) is not None:
+            try:
                 self._sink.write(write_message(message).encode("utf-8", "replace") + b"\n")
                 self._sink.flush()
-        except OSError:
-            # The client is gone; stdin closes next and ends the server.
-            return
+            except (OSError, ValueError):  # the pipe broke, or we have closed it
+                self.is_broken = True
+            with self._written:
+                self._written.notify_all()
 
 
 def claim_wire() -> Wire:
