@@ -17,7 +17,12 @@ import numpy as np
 from sonde.errors import IndexCorrupt, SondeError
 from sonde.stores.chunks import integrity, tables
 from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
-from sonde.stores.chunks.lexical import MERGE_WORDS, LexicalIndex, order_ties
+from sonde.stores.chunks.lexical import (
+    LexicalIndex,
+    is_scattered,
+    merge_segments,
+    order_ties,
+)
 from sonde.stores.chunks.lexicon import forget_terms, spell_gram_query, spell_match
 from sonde.stores.chunks.tables import read_state
 from sonde.stores.chunks.vectors import VectorIndex
@@ -64,6 +69,7 @@ class ChunkIndex:
     ) -> None:
         self._folder = folder
         self._database = Database(path, tables.CHUNK_FORMAT, limits.spare_pages)
+        self._limits = limits
         self._words = LexicalIndex(limits)
         self._vectors = VectorIndex(open_rows, limits)
         self._dropping = threading.Lock()
@@ -276,15 +282,19 @@ class ChunkIndex:
         with self._freeing() as (connection, unused):
             self._sweep(connection)
             unused += self._vectors.compact(connection)
-            connection.execute(MERGE_WORDS)
+        merge_segments(self._database)
         self._reclaim()
         self._database.shrink()
 
     def tidy(self) -> None:
         with self._database.read() as connection:
             wasteful = self._vectors.is_wasteful(connection)
+            scattered = is_scattered(connection, self._limits.spare_pages)
         if wasteful or self._database.is_wasteful():
             self.compact()
+        elif scattered:
+            merge_segments(self._database)
+            self._database.shrink()
 
     def rest(self) -> None:
         self._vectors.rest()
