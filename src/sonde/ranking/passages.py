@@ -108,19 +108,22 @@ class Passage:
         self.parts = {n: w * features[n] for n, w in weights.items() if features.get(n)}
         self.score = sum(self.parts.values())
 
-    def read(self, chunks: Sequence[Chunk]) -> None:
-        """Take the text from the chunks that hold it."""
+    def read(self, chunks: Sequence[Chunk]) -> bool:
+        """Take the text from the chunks that hold it, or from the first of them. Returns whether
+        those were enough: of a large type only the opening is kept."""
         if not chunks:
-            return
+            return False
         lines = "".join(chunk.text for chunk in chunks).split("\n")
         before = self.start_line - chunks[0].span.start_line
         own = lines[before : before + self.end_line - self.start_line + 1]
         text = "\n".join(own).rstrip("\n")
-        if len(text) > _WHOLE_CHARS and self.own_lines:
+        is_opening = len(text) > _WHOLE_CHARS and 0 < self.own_lines < len(own)
+        if is_opening:
             text = "\n".join(own[: self.own_lines]).rstrip("\n")
         self.text = text[:_LONGEST_CHARS]
         skipped = "".join(f"{line}\n" for line in lines[:before])
         self.start_byte = chunks[0].span.start_byte + len(encode_lines(skipped))
+        return is_opening or len(chunks) == len(self.chunks)
 
     def meets(self, other: Passage) -> bool:
         """Whether both show a line of the same file."""

@@ -326,7 +326,9 @@ def find_nearest(
     enough = max(len(slots) // _RESCORED_PART, _BITS_RESCORED // len(query))
     wanted = max(min(enough, _RESCORED), limit * _RESCORED_PER_RESULT)
     if len(slots) > max(EXACT, wanted):
-        places = np.argpartition(_measure_distances(signs, query, slots), wanted)[:wanted]
+        distances = _measure_distances(signs, query, slots)
+        # with what is as near as the last of them: in order, they are read in half of the time
+        places = np.flatnonzero(distances <= np.partition(distances, wanted)[wanted])
     scores = np.empty(len(places), np.float32)
     for start in range(0, len(places), _SCORED_AT_ONCE):
         part = slice(start, start + _SCORED_AT_ONCE)
