@@ -246,10 +246,14 @@ def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> dict
     return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
 
 
-@lru_cache(maxsize=50_000)
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
-    last = name.rpartition(".")[2]
+    return _split_last(name.rpartition(".")[2])
+
+
+@lru_cache(maxsize=50_000)
+def _split_last(last: str) -> tuple[str, tuple[str, ...]]:
+    """Many names have the same last part."""
     parts = split_identifier(last)
     return "".join(parts) if last.isascii() else fold_name(last), tuple(map(shorten_word, parts))
 
