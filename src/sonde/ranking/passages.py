@@ -195,7 +195,7 @@ def list_passages(
     best = set(nlargest(_BEST_NAMED, named, key=named.__getitem__))
     chosen = {at for at, (place, _) in enumerate(ordered) if place in best}
     if file.bears_name:
-        folded = [list_name_words(one.name)[0] for one in symbols]
+        folded = [list_name_words(one.name.rpartition(".")[2])[0] for one in symbols]
         chosen |= {at for at, name in enumerate(folded) if name in question.names}
     found: list[Passage] = []
     for key, first, last, _ in chunks:
@@ -254,16 +254,17 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
             row["has_members"] = 1.0
         row["nesting"] = float(symbol.name.count("."))
         if reported:
-            row["told_name"] = float(list_name_words(symbol.name)[0] in reported)
+            last = symbol.name.rpartition(".")[2]
+            row["told_name"] = float(list_name_words(last)[0] in reported)
         _compare_name(question, symbol.name, one.file.state.path, row)
 
 
 def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
-    folded, words = list_name_words(name)
+    scope, _, last = name.rpartition(".")
+    folded, words = list_name_words(last)
     if any(map(question.matches.__getitem__, words)):
         row["name_precision"], _, row["name_f1"] = overlap_of(question.matches, words)
     if folded in question.names:
-        scope, _, last = name.rpartition(".")
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)
         if scope:

@@ -55,9 +55,6 @@ class VectorRows(Protocol):
     def append(self, vectors: Vectors) -> tuple[int, list[int]]:
         """Add rows, durably. Returns the first one's slot and all checksums."""
 
-    def sums(self, slots: Slots) -> list[int | None]:
-        """The current checksum of each of these slots; None where nothing can be read."""
-
     def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
         """Which of these distinct slots are not as they were written; a sum of -1 is unknown."""
 
@@ -232,13 +229,6 @@ class VectorFile:
     def count_complete(self) -> int:
         rows, bits = _measure(self.path), _measure(self.bits_path)
         return min(rows // self._width, bits // (self._words * 8))
-
-    def sums(self, slots: Slots) -> list[int | None]:
-        complete = self.count_complete()
-        whole = slots < complete
-        rows, bits = self._map(complete)
-        known = iter(_sum_rows(rows[slots[whole]], bits[slots[whole]]))
-        return [next(known) if here else None for here in whole.tolist()]
 
     def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
         damaged = np.zeros(len(slots), np.bool_)

@@ -46,7 +46,7 @@ class LanceChunkStore(ChunkIndex):
         lance = lance_tables.connect(path)
         open_rows = partial(lance_tables.LanceVectors, lance, path)
         super().__init__(folder / f"{stem}.lance.db", path, open_rows, limits)
-        self._lance, self._clock = lance, clock
+        self._lance, self._limits, self._clock = lance, limits, clock
         self._rows = lance_tables.ChunkRows(lance, table, path)
         self._wrote_at, self._merges_due = 0.0, 0
         self._clean = False

@@ -14,7 +14,7 @@ import numpy as np
 from sonde.stores.chunks import lexicon
 from sonde.stores.chunks.base import ChunkLimits
 from sonde.stores.chunks.tables import read_state, select_files
-from sonde.stores.database import Database, read_stored_text
+from sonde.stores.database import read_stored_text
 from sonde.stores.vectors import Ranges, contains
 from sonde.types import Filter, Scored
 
@@ -38,10 +38,11 @@ _CACHED_COUNTS = 20_000  # words: a few MB
 _RECOUNT_GROWTH = 20  # counts are dropped when the index has changed by one part in this many
 
 State = tuple[int, int]  # differs whenever the words of any chunk do
-_WORD_TABLES = ("lex", "names", "grams")
-_PAGES = "SELECT count(*) FROM {0}_idx GROUP BY segid"
-_MERGE = "INSERT INTO {0} ({0}, rank) VALUES ('merge', {1})"
-_MERGED_AT_ONCE = 2_000  # pages: a transaction of at most 8 MB
+MERGE_WORDS = (
+    "INSERT INTO lex (lex) VALUES ('optimize'); INSERT INTO names (names) VALUES ('optimize');"
+    " INSERT INTO grams (grams) VALUES ('optimize')"
+)  # makes one segment of all: every lookup goes through each
+_SEGMENT_PAGES = "SELECT count(*) FROM lex_idx GROUP BY segid"
 
 
 class LexicalIndex:
@@ -67,6 +68,11 @@ class LexicalIndex:
             if every != kept:
                 ranked = _rank(connection, every, limit, allowed)
         return ranked
+
+    def is_scattered(self, connection: apsw.Connection) -> bool:
+        """Whether an index that is not small has no segment with three quarters of it."""
+        pages: list[int] = [count for (count,) in connection.execute(_SEGMENT_PAGES)]
+        return sum(pages) > self._limits.spare_pages and 4 * max(pages) < 3 * sum(pages)
 
     def rest(self) -> None:
         """Empty the caches."""
@@ -104,27 +110,6 @@ class LexicalIndex:
         for term, count in connection.execute(_COUNTED, (json.dumps(unknown),)) if unknown else ():
             kept[term], known[term] = count, (count, state)
         return counts | kept
-
-
-def is_scattered(connection: apsw.Connection, spare_pages: int) -> bool:
-    """Whether the largest segment of a word index has less than three quarters of its pages, where
-    there are more than so many: every lookup goes through all segments."""
-    for table in _WORD_TABLES:
-        pages = [count for (count,) in connection.execute(_PAGES.format(table))]
-        if sum(pages) > spare_pages and 4 * max(pages) < 3 * sum(pages):
-            return True
-    return False
-
-
-def merge_segments(database: Database) -> None:
-    """Merge the segments of each word index into one, in steps between which others may write."""
-    for table in _WORD_TABLES:
-        pages = -_MERGED_AT_ONCE  # a negative number begins to merge all of them
-        while pages:
-            with database.write() as connection:
-                before = connection.total_changes()
-                connection.execute(_MERGE.format(table, pages))
-                pages = _MERGED_AT_ONCE if connection.total_changes() - before > 1 else 0
 
 
 def order_ties(
