@@ -24,7 +24,7 @@ def test_the_same_names_are_found_as_when_each_is_taken_apart(
     names: list[str], asked: list[str]
 ) -> None:
     matches = read_question(" ".join(asked)).matches
-    apart = [overlap_of(matches, list_name_words(name)[1])[2] for name in names]
+    apart = [overlap_of(matches, list_name_words(name.rpartition(".")[2])[1])[2] for name in names]
     rates, _ = rate_names([(name, "function") for name in names], matches)
     # in the order of the file, so that equal names are chosen alike in every process
     assert list(rates.items()) == [(at, rate) for at, rate in enumerate(apart) if rate]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import apsw
 import numpy as np
 import pytest
 
 from sonde.errors import IndexTooNew
-from sonde.stores.chunks.base import place_digest
+from sonde.stores.chunks.base import ChunkLimits, place_digest
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.stores.vectors import VectorFile
 from sonde.types import Chunk, FileState, Filter, ParsedFile, Span
@@ -201,3 +203,37 @@ def test_a_damaged_definition_costs_its_chunk_which_is_made_again(tmp_path, stor
     found = store.definition_vectors("m", [chunk.id for chunk in chunks])
     assert found.keys() == {(chunks[1].id, 3)}
     assert store.verify() == []
+
+
+def test_a_large_index_is_left_with_one_segment_of_words(tmp_path):
+    store = SqliteChunkStore(tmp_path, "code", ChunkLimits(spare_pages=4))
+    for turn in range(6):
+        files = [
+            replace(file, state=replace(file.state, path=f"t{turn}/{file.state.path}"))
+            for file in make_files(20)
+        ]
+        store.replace(files)
+    before = store.lexical(["text", "7"], 50)
+    assert count_segments(tmp_path) > 1
+    store.tidy()
+    assert count_segments(tmp_path) == 1
+    assert store.lexical(["text", "7"], 50) == before
+    assert store.verify() == []
+    generation = store.generation()
+    store.tidy()  # it is not done again
+    assert store.generation() == generation
+    store.close()
+
+
+def count_segments(folder):
+    connection = apsw.Connection(str(folder / "index.db"))
+    return len(list(connection.execute("SELECT DISTINCT segid FROM lex_idx")))
+
+
+def test_of_vectors_that_are_equal_by_their_signs_the_nearest_is_found(tmp_path):
+    rows = np.abs(make_rows(40_000))
+    file = VectorFile(tmp_path / "v", DIMENSIONS)
+    file.append(rows)
+    for at in (3, 20_000, 39_999):
+        (first, *_), _ = file.find(rows[at], np.arange(len(rows)), 1)
+        assert first == at

@@ -124,6 +124,9 @@ def _update(
     if paths is None:
         least, most = workspace.fresh_s
         project.mark_fresh(min(max(least, 5 * report.seconds), most))
+    if not hurried:
+        for store in stores.values():  # before the records, as it may begin a generation
+            store.tidy()
     # a run that was killed has changed the stores without writing the records
     unrecorded = metadata.generation != generation_of(stores)
     unrecorded |= paths is None and metadata.skipped != report.skipped
@@ -132,9 +135,6 @@ def _update(
         started = time.monotonic()
         _record(project, metadata, report, began, full=paths is None)
         project.defer_records(_RECORD_TIMES * (time.monotonic() - started))
-    if not hurried:
-        for store in stores.values():
-            store.tidy()
     return report
 
 

@@ -247,9 +247,8 @@ def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> dict
 
 
 @lru_cache(maxsize=50_000)
-def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
-    """The last part of a defined name, folded, and its words."""
-    last = name.rpartition(".")[2]
+def list_name_words(last: str) -> tuple[str, tuple[str, ...]]:
+    """The last part of a defined name, folded, and its words; many names share it."""
     parts = split_identifier(last)
     return "".join(parts) if last.isascii() else fold_name(last), tuple(map(shorten_word, parts))
 
@@ -263,7 +262,7 @@ def rate_names(
     said, best = set[str](), 0.0
     for at in _find_hopeful([name for name, _ in names], matches):
         name, kind = names[at]
-        words = list_name_words(name)[1]
+        words = list_name_words(name.rpartition(".")[2])[1]
         if any(map(matches.__getitem__, words)):
             rates[at] = overlap_of(matches, words)[2]
             # members that hold values, and keys, say little about what a file is for

@@ -108,19 +108,22 @@ class Passage:
         self.parts = {n: w * features[n] for n, w in weights.items() if features.get(n)}
         self.score = sum(self.parts.values())
 
-    def read(self, chunks: Sequence[Chunk]) -> None:
-        """Take the text from the chunks that hold it."""
+    def read(self, chunks: Sequence[Chunk]) -> bool:
+        """Take the text from the chunks that hold it, or from the first of them. Returns whether
+        those were enough: of a large type only the opening is kept."""
         if not chunks:
-            return
+            return False
         lines = "".join(chunk.text for chunk in chunks).split("\n")
         before = self.start_line - chunks[0].span.start_line
         own = lines[before : before + self.end_line - self.start_line + 1]
         text = "\n".join(own).rstrip("\n")
-        if len(text) > _WHOLE_CHARS and self.own_lines:
+        is_opening = len(text) > _WHOLE_CHARS and 0 < self.own_lines < len(own)
+        if is_opening:
             text = "\n".join(own[: self.own_lines]).rstrip("\n")
         self.text = text[:_LONGEST_CHARS]
         skipped = "".join(f"{line}\n" for line in lines[:before])
         self.start_byte = chunks[0].span.start_byte + len(encode_lines(skipped))
+        return is_opening or len(chunks) == len(self.chunks)
 
     def meets(self, other: Passage) -> bool:
         """Whether both show a line of the same file."""
@@ -192,7 +195,7 @@ def list_passages(
     best = set(nlargest(_BEST_NAMED, named, key=named.__getitem__))
     chosen = {at for at, (place, _) in enumerate(ordered) if place in best}
     if file.bears_name:
-        folded = [list_name_words(one.name)[0] for one in symbols]
+        folded = [list_name_words(one.name.rpartition(".")[2])[0] for one in symbols]
         chosen |= {at for at, name in enumerate(folded) if name in question.names}
     found: list[Passage] = []
     for key, first, last, _ in chunks:
@@ -251,16 +254,17 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
             row["has_members"] = 1.0
         row["nesting"] = float(symbol.name.count("."))
         if reported:
-            row["told_name"] = float(list_name_words(symbol.name)[0] in reported)
+            last = symbol.name.rpartition(".")[2]
+            row["told_name"] = float(list_name_words(last)[0] in reported)
         _compare_name(question, symbol.name, one.file.state.path, row)
 
 
 def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
-    folded, words = list_name_words(name)
+    scope, _, last = name.rpartition(".")
+    folded, words = list_name_words(last)
     if any(map(question.matches.__getitem__, words)):
         row["name_precision"], _, row["name_f1"] = overlap_of(question.matches, words)
     if folded in question.names:
-        scope, _, last = name.rpartition(".")
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)
         if scope:

@@ -35,6 +35,7 @@ found by its file; what a function does shows in its text alone."""
 _HOPEFUL = 24  # chunks whose definitions are weighed whatever their names: the best by all evidence
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
 _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
+_OPENING_CHUNKS = 4  # that tell in most cases that a type is too large to be shown whole
 
 
 def group_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Group]:
@@ -214,12 +215,14 @@ def _choose_hopeful(
 
 
 def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
-    """Give each passage its text."""
+    """Give each passage its text; at first, only the first chunks of those that have members."""
     chunk_of = {key: chunk for one in passages for key, chunk in one.file.chunks.items()}
-    keys = {key for one in passages for key in one.chunks} - chunk_of.keys()
-    chunk_of.update((chunk.id, chunk) for chunk in search.store.chunks(sorted(keys)))
-    for one in passages:
-        one.read([chunk_of[key] for key in one.chunks if key in chunk_of])
+    for most in (_OPENING_CHUNKS, None):
+        held = [(one, one.chunks[: most if one.own_lines else None]) for one in passages]
+        keys = {key for _, chosen in held for key in chosen} - chunk_of.keys()
+        chunk_of.update((chunk.id, chunk) for chunk in search.store.chunks(sorted(keys)))
+        read = (one.read([chunk_of[key] for key in keys if key in chunk_of]) for one, keys in held)
+        passages = [one for (one, _), enough in zip(held, read, strict=True) if not enough]
 
 
 def _attach_own_vectors(

@@ -55,9 +55,6 @@ class VectorRows(Protocol):
     def append(self, vectors: Vectors) -> tuple[int, list[int]]:
         """Add rows, durably. Returns the first one's slot and all checksums."""
 
-    def sums(self, slots: Slots) -> list[int | None]:
-        """The current checksum of each of these slots; None where nothing can be read."""
-
     def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
         """Which of these distinct slots are not as they were written; a sum of -1 is unknown."""
 
@@ -233,13 +230,6 @@ class VectorFile:
         rows, bits = _measure(self.path), _measure(self.bits_path)
         return min(rows // self._width, bits // (self._words * 8))
 
-    def sums(self, slots: Slots) -> list[int | None]:
-        complete = self.count_complete()
-        whole = slots < complete
-        rows, bits = self._map(complete)
-        known = iter(_sum_rows(rows[slots[whole]], bits[slots[whole]]))
-        return [next(known) if here else None for here in whole.tolist()]
-
     def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
         damaged = np.zeros(len(slots), np.bool_)
         rows, bits = self._map(int(slots.max()) + 1 if len(slots) else 0)
@@ -326,7 +316,9 @@ def find_nearest(
     enough = max(len(slots) // _RESCORED_PART, _BITS_RESCORED // len(query))
     wanted = max(min(enough, _RESCORED), limit * _RESCORED_PER_RESULT)
     if len(slots) > max(EXACT, wanted):
-        places = np.argpartition(_measure_distances(signs, query, slots), wanted)[:wanted]
+        distances = _measure_distances(signs, query, slots)
+        # with what is as near as the last of them: in order, they are read in half of the time
+        places = np.flatnonzero(distances <= np.partition(distances, wanted)[wanted])
     scores = np.empty(len(places), np.float32)
     for start in range(0, len(places), _SCORED_AT_ONCE):
         part = slice(start, start + _SCORED_AT_ONCE)

@@ -188,15 +188,13 @@ class LanceVectors:
             table.add(pa.table({"slot": slots, "vector": pack_vectors(vectors)}))
         return first, [zlib.crc32(row.data) for row in np.ascontiguousarray(vectors, np.float32)]
 
-    def sums(self, slots: Slots) -> list[int | None]:
+    def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
         try:
             rows = self._select(slots)
         except IndexCorrupt:
             rows = {}
-        return [zlib.crc32(rows[slot].data) if slot in rows else None for slot in slots.tolist()]
-
-    def find_damaged(self, slots: Slots, sums: Slots) -> Mask:
-        damaged: Mask = (sums >= 0) & (np.array(self.sums(slots), np.float64) != sums)
+        held = [zlib.crc32(rows[slot].data) if slot in rows else None for slot in slots.tolist()]
+        damaged: Mask = (sums >= 0) & (np.array(held, np.float64) != sums)
         return damaged
 
     def stamp(self) -> tuple[int, int]:

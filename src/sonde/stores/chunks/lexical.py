@@ -39,10 +39,10 @@ _RECOUNT_GROWTH = 20  # counts are dropped when the index has changed by one par
 
 State = tuple[int, int]  # differs whenever the words of any chunk do
 MERGE_WORDS = (
-    "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
-    " INSERT INTO names (names, rank) VALUES ('merge', 500);"
-    " INSERT INTO grams (grams, rank) VALUES ('merge', 2000)"
-)  # merges segments of the word indexes, a bounded number of pages
+    "INSERT INTO lex (lex) VALUES ('optimize'); INSERT INTO names (names) VALUES ('optimize');"
+    " INSERT INTO grams (grams) VALUES ('optimize')"
+)  # makes one segment of all: every lookup goes through each
+_SEGMENT_PAGES = "SELECT count(*) FROM lex_idx GROUP BY segid"
 
 
 class LexicalIndex:
@@ -68,6 +68,11 @@ class LexicalIndex:
             if every != kept:
                 ranked = _rank(connection, every, limit, allowed)
         return ranked
+
+    def is_scattered(self, connection: apsw.Connection) -> bool:
+        """Whether an index that is not small has no segment with three quarters of it."""
+        pages: list[int] = [count for (count,) in connection.execute(_SEGMENT_PAGES)]
+        return sum(pages) > self._limits.spare_pages and 4 * max(pages) < 3 * sum(pages)
 
     def rest(self) -> None:
         """Empty the caches."""

@@ -40,7 +40,6 @@ from sonde.types import (
 R = TypeVar("R")
 _log = logging.getLogger(__name__)
 _STATE = "f.path, f.hash, f.size, f.mtime_ns, f.language, f.kind, f.stamp"
-_COUNTED_STEMS = 4_000  # whose importers are kept: half a MB
 _NAMED = "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ?"
 _WITHOUT_VECTOR = (
     "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.digest = c.digest"
@@ -68,7 +67,6 @@ class ChunkIndex:
         self._vectors = VectorIndex(open_rows, limits)
         self._dropping = threading.Lock()
         self._dropped = 0  # damaged vectors that are not made again yet
-        self._importers: tuple[int, dict[str, int]] = (0, {})  # as of a generation
         self._files = (-1, 0)  # how many there are, as of a generation
 
     def generation(self) -> int:
@@ -182,13 +180,8 @@ class ChunkIndex:
         query = "SELECT count(*) FROM names WHERE names MATCH ?"
         wanted = {fold_name(stem) for stem in stems} - {""}
         with self._database.read() as connection:
-            generation = read_state(connection, "generation")
-            then, known = self._importers
-            if then != generation or len(known) > _COUNTED_STEMS:
-                self._importers = generation, (known := {})
-            for stem in wanted - known.keys():
-                known[stem] = read_number(connection, query, (f'imports : "{stem}"',))
-        return {stem: known[stem] for stem in wanted if known[stem]}
+            counted = [(s, read_number(connection, query, (f'imports : "{s}"',))) for s in wanted]
+        return {stem: count for stem, count in counted if count}
 
     def lexical(self, terms: Sequence[str], limit: int, where: Filter = EVERYTHING) -> list[Scored]:
         with self._database.read() as connection:
@@ -283,6 +276,7 @@ class ChunkIndex:
     def tidy(self) -> None:
         with self._database.read() as connection:
             wasteful = self._vectors.is_wasteful(connection)
+            wasteful |= self._words.is_scattered(connection)
         if wasteful or self._database.is_wasteful():
             self.compact()
 
@@ -290,7 +284,6 @@ class ChunkIndex:
         self._vectors.rest()
         self._words.rest()
         forget_terms()
-        self._importers = (0, {})
         self._database.rest()
 
     def verify(self) -> list[str]:

@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 
 import apsw
 import numpy as np
@@ -377,16 +377,14 @@ def _list_slots(connection: apsw.Connection, model: _Model) -> Slots:
 
 
 def _list_damaged(connection: apsw.Connection, model: _Model) -> list[bytes]:
-    query = "SELECT slot, digest, sum FROM vectors WHERE model_id = ? ORDER BY slot"
-    stored: list[tuple[int, bytes, int | None]] = list(connection.execute(query, (model.id,)))
-    damaged = []
+    # what an older version wrote has no sum: it only has to be there
+    query = "SELECT slot, coalesce(sum, -1), digest FROM vectors WHERE model_id = ? ORDER BY slot"
+    stored, complete = list(connection.execute(query, (model.id,))), model.rows.count_complete()
+    damaged = [bytes(digest) for slot, _, digest in stored if slot >= complete]
+    stored = stored[: len(stored) - len(damaged)]
     for start in range(0, len(stored), _CHECKED_AT_ONCE):
         block = stored[start : start + _CHECKED_AT_ONCE]
-        held = model.rows.sums(np.array([slot for slot, _, _ in block], np.int64))
-        # what an older version wrote has no sum: it only has to be there
-        damaged += [
-            bytes(digest)
-            for (_, digest, sum_), now in zip(block, held, strict=True)
-            if now is None or sum_ not in (None, now)
-        ]
+        table = np.array([row[:2] for row in block], np.int64)
+        bad = model.rows.find_damaged(table[:, 0], table[:, 1]).tolist()
+        damaged += [bytes(digest) for _, _, digest in compress(block, bad)]
     return damaged
