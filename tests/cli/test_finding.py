@@ -256,6 +256,20 @@ def test_grep_needs_no_index_and_reads_only_what_is_admitted(shell: Shell) -> No
     assert done.stdout == "src/cart.py\n"
 
 
+def test_grep_does_not_take_a_file_elsewhere_for_one_of_the_same_name(
+    indexed: Shell, tmp_path: Path
+) -> None:
+    """The index knows the text of `src/cart.py` in the project, not of another."""
+    other = tmp_path / "other" / "src" / "cart.py"
+    other.parent.mkdir(parents=True)
+    other.write_text("year = 1066\n")
+    os.utime(other, (10**9, 10**9))
+    os.utime(indexed.folder / "src" / "cart.py", (10**9, 10**9))
+    assert indexed.run("index", "--yes").returncode == 0
+    done = indexed.run("grep", r"\d{4}", ".", str(tmp_path / "other"))
+    assert done.stdout == f"{other}:year = 1066\n"
+
+
 @pytest.mark.skipif(RG is None, reason="compares with rg")
 def test_grep_is_rg_in_lines_form_and_exit_code(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()

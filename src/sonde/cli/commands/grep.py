@@ -57,15 +57,15 @@ def run_grep(session: Session) -> int:
         session.console.stdout.flush()
         any_found = False
         counts = form.mode == "count" and not (form.stats or args.limit or expression.breaks)
-        for found, text in _read(chosen, expression if narrows else None, work):
+        for found, text, at in _read(chosen, expression if narrows else None, work):
             if counts:
-                count = expression.count_lines(text.data, work.check)
+                count = expression.count_lines(text.data, work.check, at=at)
                 if form.invert:
                     count = text.data.count(b"\n") + (text.data[-1:] not in (b"", b"\n")) - count
                 count = count if form.most is None else min(count, form.most)
                 any_found |= printer.print_count(found.shown, count)
                 continue
-            lines = pick_lines(expression, text.data, form, work.check)
+            lines = pick_lines(expression, text.data, form, work.check, at=at)
             lines = lines[: args.limit - printer.totals.lines] if args.limit else lines
             any_found |= printer.print_file(found.shown, text.data, lines, expression)
             if args.limit and printer.totals.lines >= args.limit:
@@ -118,21 +118,21 @@ def _list_files(session: Session) -> int:
 
 def _read(
     chosen: Selection, narrow: Expression | None, work: Work
-) -> Iterator[tuple[SearchedFile, FileText]]:
-    """The texts of the files that can match, in order."""
+) -> Iterator[tuple[SearchedFile, FileText, int]]:
+    """The texts of the files that can match, in order, and where to begin."""
     every = ((found.entry, found.trusted, found) for found in chosen.files)
-    files = sift_files(every, chosen.stores, narrow.find_among) if narrow else every
+    find = narrow.find_among if narrow else lambda texts: ((at, 0) for at in range(len(texts)))
     with ExitStack() as stack:
         readers: dict[int, TreeReader] = {}
-        for entry, trusted, found in files:
+        for (entry, known, found), held, at in sift_files(every, chosen.stores, find):
             work.check()
             tree = found.place.tree
-            if id(tree) not in readers:
+            if held is None and id(tree) not in readers:
                 readers[id(tree)] = stack.enter_context(TreeReader(tree))
-            reader = readers[id(tree)]
-            text = reader.read_utf8(entry.path, vouched=entry.stamp if trusted else None)
+            vouched = entry.stamp if known else None
+            text = held or readers[id(tree)].read_utf8(entry.path, vouched=vouched)
             if isinstance(text, FileText):
-                yield found, text
+                yield found, text, at
             else:
                 chosen.take_refusal(found.shown, text)
 
