@@ -181,8 +181,7 @@ def sift_files(
 
 
 def _split(files: Iterable[Searched[X]]) -> Iterator[list[Searched[X]]]:
-    batch: list[Searched[X]] = []
-    room = _BATCH_BYTES
+    batch, room = list[Searched[X]](), _BATCH_BYTES
     for each in files:
         batch.append(each)
         room -= each[0].size

@@ -24,7 +24,6 @@ from sonde.types import FileText, Needs
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 _MOST_MEMORY_BYTES = 64 << 20  # of one expression; RE2 refuses more, rather than grow without end
 _KEPT_EXPRESSIONS = 8  # compiled expressions kept for the next page; each may take that much memory
-_RE2_WORDS = ("word", "not_word")
 
 
 class ByteLine(NamedTuple):
@@ -96,7 +95,7 @@ class Expression:
         literal = engines.read_literal(node)
         # RE2 passes over a text faster, but takes longer for each match
         self._strict = re.compile(re.escape(literal)) if literal else self._loose
-        self._ascii = all(look.kind in _RE2_WORDS for look in looks)
+        self._ascii = all(look.kind in ("word", "not_word") for look in looks)
         if looks and self._ascii:
             self._strict = _compile(engines.write_re2(node), pattern)
         self._stepper = engines.Stepper(node) if looks else None
@@ -182,8 +181,7 @@ class Expression:
         """Matches of the whole text, line by line: no match holds a line break."""
         number, counted, start, end, size = 1, 0, 0, -1, _measure(data)
         inside: list[tuple[int, int]] = []
-        find = _list_matches if spans else _list_first_matches
-        for a, b in find(expression, data, at, size):
+        for a, b in (_list_matches if spans else _list_first_matches)(expression, data, at, size):
             if a > end:
                 if inside:
                     yield ByteLine(number, start, end, tuple(inside))
