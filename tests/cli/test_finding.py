@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Shell
+from .conftest import SONDE, Shell
 from .like_rg import RG, compare
 from .test_picker import open_terminal
 
@@ -181,28 +181,6 @@ def test_grep_names_what_cannot_be_read_and_fails_as_rg_does(shell: Shell) -> No
     assert "'shut' cannot be read: Permission denied" in done.stderr
 
 
-def test_grep_works_in_any_folder_and_on_what_is_piped_in(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "plain" / "a.txt").write_text("one\ntwo\n")
-    assert shell.run("grep", "-n", "two", cwd=tmp_path / "plain").stdout == "a.txt:2:two\n"
-    away = shell.run("grep", "two", str(tmp_path / "plain"))
-    assert away.stdout == f"{tmp_path}/plain/a.txt:two\n"
-    fed = shell.start("grep", "-n", "t.o").communicate("one\ntwo\n")
-    assert fed == ("2:two\n", "")
-
-
-def test_grep_prints_what_is_piped_in_as_it_comes(shell: Shell) -> None:
-    with shell.start("grep", "-n", "needle") as process:
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write("hay\na needle\nand a ")
-        process.stdin.flush()
-        assert process.stdout.readline() == "2:a needle\n"
-        process.stdin.write("needle\nlast needle")
-        process.stdin.close()
-        assert process.stdout.read() == "3:and a needle\n4:last needle\n"
-
-
 def test_a_long_answer_goes_through_the_pager(indexed: Shell, tmp_path: Path) -> None:
     pager = tmp_path / "pager"
     pager.write_text(f"#!/bin/sh\ncat > {tmp_path}/paged\n")
@@ -337,8 +315,6 @@ def test_output_that_finds_no_space_is_a_clear_error(indexed: Shell) -> None:
 
 
 def indexed_command(*args: str) -> list[str]:
-    from .conftest import SONDE
-
     return [*SONDE, *args]
 
 

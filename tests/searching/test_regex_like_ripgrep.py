@@ -165,8 +165,11 @@ def test_lines_and_bytes_are_those_of_ripgrep(
     assert comparable(found, data, pattern) == comparable(expected, data, pattern)
     first = [(line.number, line.spans[:1]) for line in expression.find_lines(data, spans=False)]
     assert first == [(number, tuple(spans[:1])) for number, _, spans in found]
-    among = {"before": b"foo ab\n", "empty": b"", "it": data, "after": "aé".encode()}
-    assert "it" in expression.find_among(among) or not found
+    places = dict(expression.find_among([b"foo ab\n", b"", data, "aé".encode()]))
+    assert 2 in places or not found
+    again = expression.find_lines(data, at=places.get(2, 0))
+    assert [(line.number, line.start, list(line.spans)) for line in again] == found
+    assert expression.count_lines(data, at=places.get(2, 0)) == len(found)
     for number, start, spans in found:
         line = data[start:].split(b"\n", 1)[0]
         assert data[:start].count(b"\n") == number - 1

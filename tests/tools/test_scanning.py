@@ -86,7 +86,9 @@ def test_an_index_changes_no_answer_while_files_change(
     (root / ".gitignore").unlink(missing_ok=True)
 
 
-def test_only_files_that_can_match_are_read(open_app: Callable[..., App], root: Path) -> None:
+def test_only_files_that_the_index_does_not_know_are_read(
+    open_app: Callable[..., App], root: Path
+) -> None:
     (root / "rare.py").write_text("needle = 1\n")
     long_ago = 10**18
     for place in root.iterdir():
@@ -106,19 +108,14 @@ def test_only_files_that_can_match_are_read(open_app: Callable[..., App], root: 
         wanted = LineScan(pattern, **options)
         return [f.path for f, _ in scan_project(project, wanted, Work(), open_reader=Recorder)]
 
-    assert scan("needle") == ["rare.py"]
-    assert opened == ["rare.py"]
-    assert scan("needle|nowhere to be found", ignore_case=True)
-    assert opened == ["rare.py"]
+    # what the index holds as it is on disk is not opened
+    assert scan("needle|nowhere to be found", ignore_case=True) == ["rare.py"]
     assert scan("needle", include=("*.md",)) == []
+    assert scan(r"^\w+ = \d$") == ["rare.py"]
     assert opened == []
     (root / "f3.py").write_text("another needle\n")
     assert scan("needle") == ["f3.py", "rare.py"]
-    assert opened == ["f3.py", "rare.py"]
-    # without a literal, the texts in the index say which files match
-    matching = set(scan(r"\d+"))
-    assert {"f1.py", "rare.py"} <= matching
-    assert set(opened) == matching | {"f3.py"}
+    assert opened == ["f3.py"]
 
 
 def test_an_index_that_goes_away_meanwhile_costs_no_answer(

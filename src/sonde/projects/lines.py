@@ -67,25 +67,20 @@ def scan_project(
     """Matching lines with their files, by path and line; needs no index. Without `spans`, only the
     first match of a line is reported."""
     expression = scan.compile()
+    find_lines = partial(
+        grep_text, expression, before=before, after=after, max_count=max_count, spans=spans
+    )
     for pattern in (*scan.include, *scan.exclude):
         filter_paths((), include=(pattern,))  # refuse a wrong glob even if no file is read
     sight, _ = look_around(project, project.tree, [read_folder(path) for path in scan.paths])
     chosen, trusted, stores = choose_files(project, sight, expression.needs)
     files = ((sight.entries[path], path in trusted, None) for path in narrow_scope(scan, chosen))
     with open_reader(project.tree) as reader:
-        for entry, known, _ in sift_files(files, stores, expression.find_among):
+        for (entry, known, _), held, at in sift_files(files, stores, expression.find_among):
             work.check()
-            text = reader.read_utf8(entry.path, vouched=entry.stamp if known else None)
+            text = held or reader.read_utf8(entry.path, vouched=entry.stamp if known else None)
             if not isinstance(text, Skipped):
-                for line in grep_text(
-                    expression,
-                    text,
-                    work,
-                    before=before,
-                    after=after,
-                    max_count=max_count,
-                    spans=spans,
-                ):
+                for line in find_lines(text, work, at=at):
                     yield text, line
 
 

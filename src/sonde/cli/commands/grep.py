@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 from sonde.cli.arguments import Arguments
 from sonde.cli.grep.files import SearchedFile, Selection, choose_searched
@@ -57,15 +58,15 @@ def run_grep(session: Session) -> int:
         session.console.stdout.flush()
         any_found = False
         counts = form.mode == "count" and not (form.stats or args.limit or expression.breaks)
-        for found, text in _read(chosen, expression if narrows else None, work):
+        for found, text, at in _read(chosen, expression if narrows else None, work):
             if counts:
-                count = expression.count_lines(text.data, work.check)
+                count = expression.count_lines(text.data, work.check, at=at)
                 if form.invert:
                     count = text.data.count(b"\n") + (text.data[-1:] not in (b"", b"\n")) - count
                 count = count if form.most is None else min(count, form.most)
                 any_found |= printer.print_count(found.shown, count)
                 continue
-            lines = pick_lines(expression, text.data, form, work.check)
+            lines = pick_lines(expression, text.data, form, work.check, at=at)
             lines = lines[: args.limit - printer.totals.lines] if args.limit else lines
             any_found |= printer.print_file(found.shown, text.data, lines, expression)
             if args.limit and printer.totals.lines >= args.limit:
@@ -118,48 +119,53 @@ def _list_files(session: Session) -> int:
 
 def _read(
     chosen: Selection, narrow: Expression | None, work: Work
-) -> Iterator[tuple[SearchedFile, FileText]]:
-    """The texts of the files that can match, in order."""
+) -> Iterator[tuple[SearchedFile, FileText, int]]:
+    """The texts of the files that can match, in order, and where to begin."""
     every = ((found.entry, found.trusted, found) for found in chosen.files)
-    files = sift_files(every, chosen.stores, narrow.find_among) if narrow else every
+    find = narrow.find_among if narrow else lambda texts: ((at, 0) for at in range(len(texts)))
     with ExitStack() as stack:
         readers: dict[int, TreeReader] = {}
-        for entry, trusted, found in files:
+        for (entry, known, found), held, at in sift_files(every, chosen.stores, find):
             work.check()
             tree = found.place.tree
-            if id(tree) not in readers:
+            if held is None and id(tree) not in readers:
                 readers[id(tree)] = stack.enter_context(TreeReader(tree))
-            reader = readers[id(tree)]
-            text = reader.read_utf8(entry.path, vouched=entry.stamp if trusted else None)
+            vouched = entry.stamp if known else None
+            text = held or readers[id(tree)].read_utf8(entry.path, vouched=vouched)
             if isinstance(text, FileText):
-                yield found, text
+                yield found, text, at
             else:
                 chosen.take_refusal(found.shown, text)
 
 
 def _search_stdin(session: Session, printer: Printer, expression: Expression, form: Form) -> bool:
-    """Search standard input; lines are printed as they arrive unless the options need all of it."""
-    depends = form.context or form.most or form.heading or expression.breaks
-    by_line = form.mode == "lines" and not depends
-    number, rest, any_found, total = 1, b"", False, 0
+    """Search standard input as it arrives, up to the last match that is asked for; all of it at
+    once if the options depend on what is around a match."""
+    whole = form.context or form.heading or form.stats or form.mode == "json" or expression.breaks
+    counts = not whole and form.mode in ("count", "matches")
+    number, rest, any_found, total, count = 1, bytearray(), False, 0, 0
     source = session.console.stdin
     assert source  # `_has_input`, or - was named
     while True:
-        # by line, what has come in by now; it waits for the first byte
-        read = source.buffer.read1 if by_line else source.buffer.read  # type: ignore[attr-defined]
-        part = read(_PIPE_BYTES if by_line else -1)
-        data = rest + part
-        end = data.rfind(b"\n") + 1 if part and by_line else len(data)
-        data, rest = data[:end], data[end:]
+        # what has come in by now; it waits for the first byte
+        part = source.buffer.read() if whole else source.buffer.read1(_PIPE_BYTES)  # type: ignore[attr-defined]
+        rest += part
+        end = rest.rfind(b"\n", -len(part)) + 1 if part and not whole else len(rest)
+        data = bytes(rest[:end])
+        del rest[:end]
         lines = pick_lines(expression, data, form, lambda: None)
+        form = form if form.most is None else replace(form, most=form.most - len(lines))
         lines = [line._replace(number=line.number + number - 1) for line in lines]
-        if lines or not by_line:
-            any_found |= printer.print_file(_STDIN, data, lines, expression)
-            session.console.stdout.buffer.flush()
         number, total = number + data.count(b"\n"), total + len(data)
         printer.totals.searched, printer.totals.searched_bytes = 1, total
-        if not part or not by_line:
-            return any_found
+        done = whole or not part or form.most == 0 or (lines and form.mode in ("with", "without"))
+        if counts:
+            count += sum(len(line.spans) or 1 if form.mode == "matches" else 1 for line in lines)
+        elif lines or done:
+            any_found |= printer.print_file(_STDIN, data, lines, expression)
+            session.console.stdout.buffer.flush()
+        if done:
+            return any_found or printer.print_count(_STDIN, count)
 
 
 def _has_input(session: Session) -> bool:

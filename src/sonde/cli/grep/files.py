@@ -97,7 +97,7 @@ class Names:
         self._types = {_check_language(name) for name in args.type or ()}
         self._not_types = {_check_language(name) for name in args.type_not or ()}
         self._hidden = args.hidden or args.unrestricted >= 2
-        self._prunes = lru_cache(maxsize=None)(self._judge_folder)
+        self._enters = lru_cache(maxsize=None)(self._judge_folders)
 
     def names(self, path: str) -> bool:
         """Whether a glob asks for this file, whatever an ignore file says."""
@@ -106,24 +106,26 @@ class Names:
     def takes(self, path: str, below: str, *, folder: bool = False) -> bool:
         """Whether a file is searched, by its path from here and below the place that was named;
         whether a folder is entered."""
-        parts = below.split("/")
-        start = path.removesuffix(below)
-        for end in range(1, len(parts) + folder):
-            if self._prunes(start + "/".join(parts[:end]), parts[end - 1]):
-                return False
+        above, _, name = (below + "/" * folder).rpartition("/")
+        if not self._enters(path.removesuffix(below), above):
+            return False
         if folder:
             return True
         verdict = self._decide(path, folder=False)
         if verdict is not None or self.any_wanted:
             return bool(verdict)
-        kind = language_of(parts[-1]).name if self._types or self._not_types else ""
+        kind = language_of(name).name if self._types or self._not_types else ""
         if kind in self._not_types or (self._types and kind not in self._types):
             return False
-        return self._hidden or not parts[-1].startswith(".") or bool(self._types)
+        return self._hidden or not name.startswith(".") or bool(self._types)
 
-    def _judge_folder(self, path: str, name: str) -> bool:
-        verdict = self._decide(path, folder=True)
-        return verdict is False or (verdict is None and name.startswith(".") and not self._hidden)
+    def _judge_folders(self, start: str, below: str) -> bool:
+        """Whether a folder is entered, and all those above it, up to the place that was named."""
+        above, _, name = below.rpartition("/")
+        if not below or not self._enters(start, above):
+            return not below
+        verdict = self._decide(start + below, folder=True)
+        return self._hidden or not name.startswith(".") if verdict is None else verdict
 
     def _decide(self, path: str, *, folder: bool) -> bool | None:
         """The decision of the last matching glob; None if none matches."""
@@ -154,8 +156,8 @@ def _check_language(name: str) -> str:
     )
 
 
-def _split_path(found: SearchedFile) -> list[str]:
-    return found.shown.split("/")
+def _order_by_folder(found: SearchedFile) -> str:
+    return found.shown.replace("/", "\0")  # which no name holds, and which comes first
 
 
 def choose_searched(
@@ -170,7 +172,7 @@ def choose_searched(
         for found in _list_place(session, place, names, chosen, needs, count=count):
             check()
             listed.append(found)
-        chosen.files += sorted(listed, key=_split_path)
+        chosen.files += sorted(listed, key=_order_by_folder)
     order = args.sortr or args.sort or "path"
     keys: dict[str, Callable[[SearchedFile], object]] = {
         "modified": lambda found: found.entry.mtime_ns,
@@ -179,8 +181,6 @@ def choose_searched(
     }
     if order in keys:
         chosen.files.sort(key=keys[order])  # type: ignore[arg-type]
-    elif len(args.paths) < 2:
-        chosen.files.sort(key=_split_path)
     if args.sortr:
         chosen.files.reverse()
     return chosen

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from sonde.cli.terminal import Screen, cut_line, escape_controls, prepare_line
-from sonde.searching.lines.grep import ByteLine, Expression, invert_lines, keep_spans
+from sonde.searching.lines.grep import ByteLine, Expression, invert_lines, keep_spans, walk_lines
 from sonde.types import Json
 
 Replacer = Callable[[bytes, tuple[int, int]], bytes]
@@ -77,11 +77,11 @@ class GrepTotals:
 
 
 def pick_lines(
-    expression: Expression, data: bytes, form: Form, check: Callable[[], None]
+    expression: Expression, data: bytes, form: Form, check: Callable[[], None], *, at: int = 0
 ) -> list[ByteLine]:
     """The lines to print as matches: up to the limit, or with -v those that do not match."""
     need_spans = form.mode in ("lines", "json", "matches") or expression.breaks or form.stats
-    found = expression.find_lines(data, check, spans=need_spans and not form.invert)
+    found = expression.find_lines(data, check, spans=need_spans and not form.invert, at=at)
     if form.invert:
         found = invert_lines(data, found)
     if form.mode in ("with", "without") and not form.stats:
@@ -286,7 +286,7 @@ def _surround(
             begin = data.rfind(b"\n", 0, max(begin - 1, 0)) + 1
         begin = max(begin, done)
         number = line.number - data.count(b"\n", begin, line.start)
-        yield from ((False, each) for each in _split(data, begin, line.start, number))
+        yield from ((False, each) for each in walk_lines(data, begin, line.start, number))
         yield True, line
         done = line.end + 1
         stop = lines[index + 1].start if index + 1 < len(lines) else len(data)
@@ -297,7 +297,7 @@ def _surround(
             end = min(len(data) if following < 0 else following + 1, stop)
         # the limit of matches was reached: a line that follows may match, and is shown as it is
         last = index + 1 == len(lines) and form.most is not None
-        for each in _split(data, done, end, number):
+        for each in walk_lines(data, done, end, number):
             match = _match_line(further, data, each, form) if last else None
             yield match is not None, match or each
         done = max(done, end)
@@ -310,14 +310,6 @@ def _match_line(further: Further, data: bytes, line: ByteLine, form: Form) -> By
     if bool(found) == form.invert:
         return None
     return line._replace(spans=found[0].spans if found else ())
-
-
-def _split(data: bytes, start: int, end: int, number: int) -> Iterator[ByteLine]:
-    while start < end:
-        stop = data.find(b"\n", start)
-        stop = len(data) if stop < 0 else stop
-        yield ByteLine(number, start, stop, ())
-        start, number = stop + 1, number + 1
 
 
 def _replace_all(

@@ -20,7 +20,7 @@ from sonde.policy.admit import Source
 from sonde.policy.census import Census
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.records import load_refused, stamp_refused
-from sonde.types import ListedFile, Needs, Skipped
+from sonde.types import FileText, ListedFile, Needs, Skipped
 
 _SETTLED_NS = 2_000_000_000
 """A file written so lately may change again without its time showing it, so it is read."""
@@ -144,37 +144,44 @@ class LineCandidates:
 X = TypeVar("X")
 Searched = tuple[ListedFile, bool, X]
 """A file, whether its content was admitted before and the index has it, and what goes with it."""
+Sifted = tuple[Searched[X], FileText | None, int]
+"""A file that can match, its text if the index has it whole, and where in it to begin."""
 
 
 def sift_files(
     files: Iterable[Searched[X]],
     stores: Collection[ChunkStore],
-    find: Callable[[Mapping[str, bytes]], set[str]],
-) -> Iterator[Searched[X]]:
-    """Those of the files that can match, in their order, by the texts that the index has of them:
-    it takes a quarter of the time to read a file there. `find` names the texts that can match; it
-    works on one batch while the next is read."""
+    find: Callable[[Sequence[bytes]], Iterable[tuple[int, int]]],
+) -> Iterator[Sifted[X]]:
+    """Those of the files that can match, in their order, with the texts that the index has of them:
+    it takes a seventh of the time to read a file there. `find` lists the positions of the texts
+    that can match, and where in them; it works on one batch while the next is read."""
 
-    def keep(batch: list[Searched[X]], texts: Mapping[str, bytes]) -> list[Searched[X]]:
-        kept = find(texts)
-        return [each for each in batch if each[0].path in kept or each[0].path not in texts]
+    def keep(batch: list[Searched[X]], texts: Mapping[str, bytes]) -> Iterator[Sifted[X]]:
+        held = [texts.get(entry.path) if known else None for entry, known, _ in batch]
+        places = dict(find([text or b"" for text in held]))
+        for at, (file, text) in enumerate(zip(batch, held, strict=True)):
+            if text is None:
+                yield file, None, 0
+            elif at in places:
+                path, size, mtime_ns, stamp = file[0]
+                yield file, FileText(path, text, size, mtime_ns, stamp), places[at]
 
     with ThreadPoolExecutor(1) as worker:
-        before: Future[list[Searched[X]]] | None = None
+        before: Future[list[Sifted[X]]] | None = None
         for batch in _split(files):
             texts: dict[str, bytes] = {}
             with suppress(CatalogError):  # a broken index saves no time, and costs no answer
                 for store in stores:
                     texts |= store.whole_texts([entry.path for entry, known, _ in batch if known])
-            after = worker.submit(keep, batch, texts)
+            after = worker.submit(list, keep(batch, texts))
             yield from before.result() if before else ()
             before = after
         yield from before.result() if before else ()
 
 
 def _split(files: Iterable[Searched[X]]) -> Iterator[list[Searched[X]]]:
-    batch: list[Searched[X]] = []
-    room = _BATCH_BYTES
+    batch, room = list[Searched[X]](), _BATCH_BYTES
     for each in files:
         batch.append(each)
         room -= each[0].size

@@ -317,4 +317,4 @@ def read_whole_texts(connection: apsw.Connection, paths: Iterable[str]) -> dict[
     """The texts of those of these files whose chunks make up the whole file."""
     valid = json.dumps([path for path in paths if isinstance(bind_text(path), str)])
     rows = connection.execute(_TEXTS, (valid,))
-    return {path: text for path, size, text in rows if text and len(text) == size}
+    return {path: text or b"" for path, size, text in rows if len(text or b"") == size}
