@@ -80,7 +80,7 @@ class Report:
 
 
 def read_report(text: str) -> Report | None:
-    """Take a long query apart; None for a question of ordinary length."""
+    """Take apart a long query, such as an issue report with a stack trace; None if it is short."""
     text = text.strip()
     if len(text) < (_LONG if "\n" in text else _LONG_LINE):
         return None

@@ -37,7 +37,10 @@ _POLL_MS = 100  # how late a cancellation may be noticed
 _LENGTH = struct.Struct("<Q")
 _OWN_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
 """Number of BLAS threads: for products of single rows a second one is not worth its memory."""
-_PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
+_PASSED_VARIABLES = (
+    *("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "VIRTUAL_ENV"),
+    *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"),
+)
 _REQUIRED_FILES = 64  # a walk of 20 folders, eight databases with their logs, pipes of children
 _SERVED_FILES = 4_096  # a server has a connection for each client, too
 _COLLECTED_AFTER = 20_000  # new objects; Python's own: 700
