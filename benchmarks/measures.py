@@ -102,7 +102,7 @@ def _index_everything(bench: Bench, corpus: Corpus) -> list[Row]:
     return [_row(label, corpus, "files/s", {"semble": rate}, better="more")]
 
 
-def measure_stage_two(bench: Bench, corpus: Corpus, seconds: float = 30.0) -> list[Row]:
+def measure_stage_two(bench: Bench, corpus: Corpus, seconds: float = 150.0) -> list[Row]:
     """Deep vectors per second, while nothing else runs."""
     home = _indexed(bench, bench.sonde, corpus)
     script = str(Path(__file__).with_name("stage_two.py"))

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 from sonde.errors import Cancelled
-from sonde.indexing.pipeline import coverage_of, refine_vectors
+from sonde.indexing.diff import coverage_of
+from sonde.indexing.pipeline import refine_vectors
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.wiring import build_app
@@ -21,23 +22,24 @@ root, limit_s = Path(sys.argv[1]), float(sys.argv[2])
 app = build_app(load_settings(os.environ), start=root)
 project = app.workspace.projects.get(root)
 assert app.workspace.deep, "the settings switch the deep model off"
-app.workspace.deep.embed(["loads the model"], "passage")
+deep = app.workspace.deep
+deep.embed(["loads the model"], "passage")
 began, used = time.perf_counter(), time.process_time()
-before = sum(have for have, _ in coverage_of(project.stores(), app.workspace.deep))
+before, _ = coverage_of(project.stores(), deep.name)
 work = Work()
 timer = threading.Timer(limit_s, work.cancel)
 timer.start()
 with contextlib.suppress(Cancelled):
-    refine_vectors(project.stores(), app.workspace.deep, project.lock, work)
+    refine_vectors(project.stores(), deep, project.lock, work)
 timer.cancel()
-done = sum(have for have, _ in coverage_of(project.stores(), app.workspace.deep)) - before
+have, total = coverage_of(project.stores(), deep.name)
 print(
     json.dumps(
         {
-            "chunks": done,
+            "chunks": have - before,
             "wall_s": time.perf_counter() - began,
             "cpu_s": time.process_time() - used,
-            "coverage": coverage_of(project.stores(), app.workspace.deep),
+            "coverage": [have, total],
         }
     )
 )
