@@ -31,7 +31,7 @@ COLUMNS = {
     "files": "files",
     "chunks": "chunks",
     "index": "first stage, s",
-    "index_cpu": "its CPU, s",
+    "index_cpu": "first stage, CPU s",
     "disk": "on disk, MB",
     "first": "first search, CPU s",
     "p50": "search p50, ms",
@@ -46,7 +46,9 @@ COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
 
 
 def lay_out(folder: Path, target: Path, size: int) -> None:
-    """Link so many files of a folder into another, evenly from all of it."""
+    """Copy so many files of a folder into another, evenly from all of it.
+
+    No links: a file with two names may change under the other one, so each search looks at it."""
     shutil.rmtree(target, ignore_errors=True)
     found = sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
     found = [path for path in found if ".git" not in path.relative_to(folder).parts]
@@ -54,10 +56,7 @@ def lay_out(folder: Path, target: Path, size: int) -> None:
         path = found[at * len(found) // min(size, len(found))]
         place = target / path.relative_to(folder)
         place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(path, place)
-        except OSError:  # another file system
-            shutil.copy(path, place)
+        shutil.copy(path, place)
     (target / ".git").mkdir(exist_ok=True)
 
 
@@ -78,7 +77,7 @@ def measure(project: Path, home: Path) -> dict[str, float]:
         row["first"] = read_cpu(server.pid) - cpu
         told = server.call("get_index_status", {"project": str(project)})
         row |= {"files": told["totalFiles"], "chunks": told["totalChunks"]}
-        settle(server.pid, 5.0)
+        settle(server.pid, 60.0)  # a follower compares every file after the first search
         cpu = read_cpu(server.pid)
         times = sorted(_ask(server, project, question) for question in DJANGO_QUESTIONS)
         row["cpu"] = 1000 * (read_cpu(server.pid) - cpu) / len(times)
@@ -142,7 +141,9 @@ def draw(rows: list[dict[str, float]]) -> str:
             parts.append(_write(float(x) - 8, y, f"{10.0**power:g}", 'text-anchor="end"'))
         for row, value in zip(rows, xs, strict=True):
             x = place(value, low).split(",")[0]
-            parts.append(_write(x, height + 40, f"{row['chunks']:,.0f}", 'text-anchor="middle"'))
+            parts.append(
+                _write(x, height + 40, f"{row['chunks'] / 1000:,.0f}k", 'text-anchor="middle"')
+            )
         for name, colour in zip(names, COLOURS, strict=False):
             ys = [math.log10(max(row[name], 0.1)) for row in rows]
             points = [place(x, y) for x, y in zip(xs, ys, strict=True)]
