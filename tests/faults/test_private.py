@@ -26,7 +26,10 @@ def list_open(folder: Path) -> dict[str, str]:
     """What others could use below a folder, and the folder itself: path -> mode."""
     found: dict[str, str] = {}
     for path in (folder, *folder.rglob("*")):
-        facts = path.lstat()
+        try:
+            facts = path.lstat()
+        except FileNotFoundError:  # a process that ends takes its logs of databases with it
+            continue
         wanted = 0o700 if stat.S_ISDIR(facts.st_mode) else 0o600
         if not stat.S_ISLNK(facts.st_mode) and stat.S_IMODE(facts.st_mode) != wanted:
             found[path.relative_to(folder).as_posix()] = oct(stat.S_IMODE(facts.st_mode))

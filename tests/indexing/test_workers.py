@@ -179,12 +179,17 @@ def test_workers_without_memory_leave_a_whole_index(
 
 @needs_proc
 def test_workers_that_hold_much_memory_are_replaced(project: Any, open_bench: Any) -> None:
-    seen: set[int] = set()
+    started: list[int] = []
+
+    def start_child(model: str) -> Child:
+        child = Child("sonde.indexing.preparing", model)
+        started.append(child.pid)
+        return child
+
     expected = index(project, 0)
-    work = Work(report=lambda _: seen.update(list_workers(os.getpid())))
-    assert index(open_bench(project.root), 2, work, worn_bytes=1) == expected
-    assert len(seen) > 2
-    wait_until(lambda: not any(map(is_running, seen)))
+    assert index(open_bench(project.root), 2, worn_bytes=1, start=start_child) == expected
+    assert len(started) > 2
+    wait_until(lambda: not any(map(is_running, started)))
 
 
 @needs_proc
