@@ -107,6 +107,8 @@ class ListedFile(NamedTuple):
     size: int
     mtime_ns: int
     stamp: int = 0  # differs whenever size, times or inode do: `policy.roots.stamp_file`
+    ctime_ns: int = 0
+    """When it was last written, renamed or given another time: what nobody can set."""
 
 
 @dataclass(frozen=True, slots=True)

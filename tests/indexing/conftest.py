@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.contents import read_contents
+from tests.trees import read_clock_later
 
 from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
@@ -76,6 +77,7 @@ class Bench:
         diff = compare_index(
             self.tree, self.stores, work, refused=self.refused, paths=paths, force=force
         )
+        options = {"now_ns": read_clock_later} | options
         return update_index(self.tree, self.stores, None, work, diff, **options)
 
     def snapshot(self) -> dict[str, Any]:

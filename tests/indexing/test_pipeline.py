@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from sonde.errors import Cancelled
+from sonde.indexing.diff import compare_index
+from sonde.indexing.pipeline import update_index
 from sonde.runtime.work import Work
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import Progress, Skipped
@@ -17,9 +19,10 @@ SECRET = "-----BEGIN " + "PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcw
 OLD_NS = 1_600_000_000_000_000_000
 
 
-def age(path: Path, seconds: int = 0) -> None:
+def age(path: Path, seconds: int = 0) -> Path:
     """Give a file a time stamp that is not of this moment."""
     os.utime(path, ns=(OLD_NS, OLD_NS + seconds * 1_000_000_000))
+    return path
 
 
 @pytest.fixture
@@ -176,6 +179,28 @@ def test_a_change_within_the_same_time_stamp_and_size_is_noticed(
     os.utime(path, ns=(stamp, stamp))
     bench.update(now_ns=now_ns)
     assert bench.stores["code"].chunks_of("a.py")[0].text == second
+
+
+def test_a_file_is_not_trusted_as_written_just_now_though_its_own_time_is_old(bench: Any) -> None:
+    # as rsync --times, cp -p and touch -r leave it: only the time of the change itself is new
+    path = age(bench.write("a.py", "x = 1\n"))
+    read_ns = path.stat().st_ctime_ns + 1_000_000
+    bench.update(now_ns=lambda: read_ns)
+    assert bench.stores["code"].files()["a.py"].stamp == 0
+    bench.update(now_ns=lambda: read_ns + 10_000_000_000)
+    assert bench.stores["code"].files()["a.py"].stamp != 0
+    assert bench.update().files_unchanged == 1
+
+
+def test_a_file_that_changes_between_listing_and_reading_is_not_trusted(bench: Any) -> None:
+    path = age(bench.write("a.py", "x = 1\n"))
+    diff = compare_index(bench.tree, bench.stores, Work())
+    path.write_text("x = 2\n")
+    age(path)
+    later = path.stat().st_ctime_ns + 10_000_000_000
+    update_index(bench.tree, bench.stores, None, Work(), diff, now_ns=lambda: later)
+    assert bench.stores["code"].chunks_of("a.py")[0].text == "x = 2\n"
+    assert bench.stores["code"].files()["a.py"].stamp == 0
 
 
 def test_docs_that_are_switched_off_are_not_opened(open_bench: Any) -> None:

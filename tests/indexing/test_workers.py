@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 import pytest
 from tests.processes import is_running
+from tests.trees import read_clock_later
 from tests.waiting import wait_until
 
 from sonde.embedding.static import NAME, StaticEmbedder
@@ -106,7 +107,9 @@ def index(
     work, embedder = work or Work(), StaticEmbedder()
     diff = compare_index(bench.tree, bench.stores, work, refused=bench.refused, force=force)
     helping = Workers(count, embedder.name, **options)
-    report = update_index(bench.tree, bench.stores, embedder, work, diff, workers=helping)
+    report = update_index(
+        bench.tree, bench.stores, embedder, work, diff, workers=helping, now_ns=read_clock_later
+    )
     assert report.files_indexed == FILES + 1
     return {
         "report": (report.chunks_created, report.skipped, report.examples),

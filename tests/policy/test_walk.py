@@ -37,7 +37,9 @@ def test_files_come_in_the_order_of_their_names_with_size_and_time(tmp_path: Pat
     found = list(walk_files(tmp_path, Rules()))
     assert [one.path for one in found] == ["a/b/c.py", "a/z.py", "a.py", "b.py"]
     facts = (tmp_path / "b.py").stat()
-    assert found[-1] == ListedFile("b.py", facts.st_size, facts.st_mtime_ns, stamp_file(facts))
+    stamp = stamp_file(facts)
+    expected = ListedFile("b.py", facts.st_size, facts.st_mtime_ns, stamp, facts.st_ctime_ns)
+    assert found[-1] == expected
 
 
 @pytest.mark.row("001-68")

@@ -182,9 +182,9 @@ def _read(
     diff.refused.pop(entry.path, None)
     if isinstance(content, Skipped):
         diff.omitted.add(content)
-        if content.reason in _REFUSALS and not _is_racy(entry.mtime_ns, began):
+        if content.reason in _REFUSALS and not _is_racy(entry, began):
             diff.refused[entry.path] = (entry.stamp, content.reason, content.detail)
-    elif _is_racy(content.mtime_ns, began):
+    elif content.stamp != entry.stamp or _is_racy(entry, began):
         return replace(content, stamp=0)
     return content
 
@@ -235,10 +235,12 @@ def _write_batch(
         tally.chunks += sum(len(file.chunks) for file in prepared.files)
 
 
-def _is_racy(mtime_ns: int, read_ns: int) -> bool:
-    # whole seconds come from file systems that count no finer
-    window = _RACY_NS if mtime_ns % 1_000_000_000 else _COARSE_NS
-    return abs(read_ns - mtime_ns) < window
+def _is_racy(entry: ListedFile, read_ns: int) -> bool:
+    # whole seconds come from file systems that count no finer, or from a program that set them
+    return any(
+        abs(read_ns - time_ns) < (_RACY_NS if time_ns % 1_000_000_000 else _COARSE_NS)
+        for time_ns in (entry.mtime_ns, entry.ctime_ns)
+    )
 
 
 def refine_vectors(

@@ -243,7 +243,7 @@ def judge_file(path: str, facts: os.stat_result, gate: Gate) -> ListedFile | Ski
         return Skipped(path, "hard_link")
     if not gate.includes(path):
         return Skipped(path, "not_included")
-    return ListedFile(path, facts.st_size, clamp_mtime(facts), stamp_file(facts))
+    return ListedFile(path, facts.st_size, clamp_mtime(facts), stamp_file(facts), facts.st_ctime_ns)
 
 
 _MAX_DOCUMENT_DEPTH = 40  # folders; twice that of a project, and still few open at once

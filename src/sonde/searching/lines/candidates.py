@@ -93,7 +93,7 @@ class LineCandidates:
         for _ in range(_TRIES):
             index = self._recall(sight, folder, stores)
             since = time.time_ns() - _SETTLED_NS
-            unsure = {path for path in index.recent if sight.entries[path].mtime_ns > since}
+            unsure = {path for path in index.recent if _is_recent(sight.entries[path], since)}
             trusted = index.known - unsure if unsure else index.known
             if needs is None:
                 return index.known | index.unknown, trusted
@@ -134,7 +134,7 @@ class LineCandidates:
             key,
             frozenset(known),
             frozenset(entries.keys() - known - refused),
-            tuple(path for path in known if entries[path].mtime_ns > since),
+            tuple(path for path in known if _is_recent(entries[path], since)),
             frozenset(state.path for state in states if state.path not in entries),
             len(refused),
         )
@@ -164,7 +164,7 @@ def sift_files(
             if text is None:
                 yield file, None, 0
             elif at in places:
-                path, size, mtime_ns, stamp = file[0]
+                path, size, mtime_ns, stamp, _ = file[0]
                 yield file, FileText(path, text, size, mtime_ns, stamp), places[at]
 
     with ThreadPoolExecutor(1) as worker:
@@ -189,6 +189,10 @@ def _split(files: Iterable[Searched[X]]) -> Iterator[list[Searched[X]]]:
             yield batch
             batch, room = [], _BATCH_BYTES
     yield batch
+
+
+def _is_recent(entry: ListedFile, since_ns: int) -> bool:
+    return entry.ctime_ns > since_ns or entry.mtime_ns > since_ns
 
 
 def _read_key(sight: CandidateFiles, folder: Path, stores: Collection[ChunkStore]) -> object:
