@@ -93,7 +93,7 @@ def test_a_new_mode_is_no_new_content(serve: Callable[..., Any]) -> None:
     before = [chunk.id for chunk in store.chunks_of("pkg/m3.py")]
     (served.root / "pkg" / "m3.py").chmod(0o600)
     assert "pkg/m3.py" in served.finds("function_3")
-    assert freshness(served.app) == "complete"
+    wait_until(lambda: freshness(served.app) == "complete")
     assert [chunk.id for chunk in store.chunks_of("pkg/m3.py")] == before
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -205,6 +206,54 @@ def test_a_look_at_what_was_noted_finds_what_a_walk_finds(
         act(root, what, path, other)
     assert dict(census.look()) == walk(root)
     assert set(census.list_skipped()) == skip(root)
+
+
+def test_files_with_several_names_are_watched_and_not_looked_at_each_time(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    pairs = ("b/x.py", "c/x.py", "d/y.py", "e/y.py", "f/z.py", "g/z.py")
+    names = [*(f"a/{number}.py" for number in range(50)), *pairs]
+    outside.mkdir()
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        if not (outside / name[2:]).exists():
+            (outside / name[2:]).write_text("x")
+        os.link(outside / name[2:], root / name)
+    census = Census([Source("", root, Rules(owner=root.stat().st_uid))], whole_s=float("inf"))
+    for _ in range(3):
+        census.look()
+    assert count_calls(os.lstat, census.look) < 25  # half of the files
+
+    (outside / "x.py").write_text("xyz")
+    seen = census.look()
+    assert [seen[path].size for path in ("b/x.py", "c/x.py", "d/y.py")] == [3, 3, 1]
+    for gone, stays in (pairs[:2], pairs[3:1:-1], pairs[4:]):
+        (root / gone).unlink()
+        census.look()
+        (outside / gone[2:]).write_text("xy")
+        assert census.look()[stays].size == 2
+
+    (root / "a" / "new.py").write_text("")
+    census.look()
+    os.link(root / "a" / "new.py", root / "b" / "new.py")  # which nothing tells of in a
+    census.look()
+    (root / "b" / "new.py").write_text("xyz")
+    assert census.look()["a/new.py"].size == 3
+
+
+def count_calls(function: Any, act: Callable[[], object]) -> int:
+    """How often a function of the system is called."""
+    count = 0
+
+    def take(_frame: object, event: str, called: object) -> None:
+        nonlocal count
+        count += event == "c_call" and called is function
+
+    sys.setprofile(take)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 def test_what_happens_under_another_name_of_a_file_is_seen(tmp_path: Path) -> None:

@@ -144,8 +144,10 @@ class _Count:
         self._events: FolderEvents | None = None
         self._whole_at: float | None = None
         """When everything was looked at last; since then, every change is noted."""
-        self._linked: set[str] = set()
-        """Files with several names: what happens under another one is noted there."""
+        self._linked: dict[str, bool] = {}
+        """Files with several names, and whether what happens under others is noted, too."""
+        self._met_linked = False
+        """Whether this look met one that is new or changed: another name of it may be known."""
         self.entries: dict[str, ListedFile] = {}
         self.skipped: dict[str, Skipped] = {}
 
@@ -161,9 +163,9 @@ class _Count:
         touched, whole_at = self._take_touched(now), self._whole_at
         self._whole_at = None  # should this look fail, the next one begins again
         self._listed = set[str]()
-        linked = len(self._linked)
+        self._met_linked = False
         changed |= self._look_at([""] if touched is None else touched, below=touched is None)
-        if touched is not None and len(self._linked) > linked:
+        if touched is not None and self._met_linked:
             touched, more = None, self._look_at([""], below=True)
             changed |= more
         self._whole_at = now if touched is None else whole_at
@@ -178,7 +180,7 @@ class _Count:
             return known is not None and self._is_listed(known) and (not folder or is_listed(above))
 
         for path in paths if f"{self._root.resolve()}{os.sep}" == self._base else ():
-            if is_listed(folder := path[: path.rfind("/") + 1]):
+            if is_listed(folder := _folder_of(path)):
                 with suppress(OSError):
                     stamp = _stamp_file(os.lstat(self._base + path))
                     if self._known[folder].files.get(path) == stamp:
@@ -191,11 +193,13 @@ class _Count:
                 for known in self._known.values():
                     known.watched = events.watch(known.path, self._base + known.path)
                 self._events = events
+                for path in self._linked:
+                    self._watch_file(path)
             return None
         touched = self._events.take()
         if touched is None or self._whole_at is None or now - self._whole_at > self._whole_s:
             return None
-        touched |= {path[: path.rfind("/") + 1] for path in self._linked}
+        touched |= {_folder_of(path) for path, noted in self._linked.items() if not noted}
         unsure = [p for p, known in self._known.items() if known.git or not known.watched]
         return ["", *touched, *unsure]
 
@@ -242,18 +246,24 @@ class _Count:
         look_at, base, changed = os.lstat, self._base, False
         for path, stamp in known.files.items():
             try:
-                facts = look_at(base + path)
+                if _stamp_file(facts := look_at(base + path)) != stamp:
+                    self._judge(known, path, facts)
+                    changed = True
             except OSError:
                 return None
-            if (found := _stamp_file(facts)) != stamp:
-                known.files[path] = found
-                self._judge(path, facts)
-                changed = True
         return changed
 
-    def _judge(self, path: str, facts: os.stat_result) -> None:
+    def _watch_file(self, path: str) -> None:
+        watch = self._events.watch_file if self._events else None
+        self._linked[path] = bool(watch and watch(_folder_of(path), self._base + path))
+
+    def _judge(self, known: _Known, path: str, facts: os.stat_result) -> None:
         if facts.st_nlink > 1:
-            self._linked.add(path)
+            self._watch_file(path)
+            self._met_linked = True
+            if self._linked[path]:  # it may have changed before it was watched
+                facts = os.lstat(self._base + path)
+        known.files[path] = _stamp_file(facts)
         verdict = judge_file(path, facts, self._gate)
         if not stat.S_ISREG(facts.st_mode):
             verdict = Skipped(path, "special")
@@ -328,9 +338,7 @@ class _Count:
                 elif kind == "folder":
                     folders.append(f"{path}/")
                 else:
-                    facts = entry.stat(follow_symlinks=False)
-                    known.files[path] = _stamp_file(facts)
-                    self._judge(path, facts)
+                    self._judge(known, path, entry.stat(follow_symlinks=False))
             except OSError:
                 continue
         known.folders, known.refused = tuple(folders), tuple(refused)
@@ -355,6 +363,10 @@ class _Count:
         for folder in known.folders:
             had = self._forget(folder) or had
         return had
+
+
+def _folder_of(path: str) -> str:
+    return path[: path.rfind("/") + 1]
 
 
 def _stamp_folder(facts: os.stat_result) -> _Stamp:
