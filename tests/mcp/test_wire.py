@@ -116,6 +116,10 @@ LINES = {
         b'{"jsonrpc":"2.0","id":6,"method":"ping","params":[1]}',
         [(6, -32600)],
     ),
+    "a response with a method that is no name": (
+        b'{"jsonrpc":"2.0","id":2,"method":7,"params":["*"],"result":{}}',
+        [(None, -32600)],
+    ),
     "a response that is none": (b'{"jsonrpc":"2.0","id":2,"error":"oh"}', [(None, -32600)]),
 }
 

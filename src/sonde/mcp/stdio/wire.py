@@ -74,10 +74,9 @@ def _check_depth(value: Any, left: int = MAX_DEPTH) -> None:
 def _is_message(message: Any) -> bool:
     """Whether it is a request, a notification or a response."""
     match message:
-        case {"jsonrpc": "2.0", "method": str()}:
-            return isinstance(message.get("params"), dict | None) and (
-                "id" not in message or is_id(message["id"])
-            )
+        case {"jsonrpc": "2.0", "method": method}:  # whatever else it may look like
+            has_params = isinstance(message.get("params"), dict | None)
+            return isinstance(method, str) and has_params and is_id(message.get("id", 0))
         case {"jsonrpc": "2.0", "id": number, "result": dict()}:
             return is_id(number)
         case {"jsonrpc": "2.0", "error": {"code": int(), "message": str()}}:
