@@ -1,6 +1,7 @@
 """`sonde grep` on what is piped in, and in folders that are no project."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,9 @@ def test_grep_prints_what_is_piped_in_as_it_comes(shell: Shell) -> None:
         (("-l",), "<stdin>\n"),
         (("--files-without-match",), ""),
         (("-v", "-m", "1", "hay"), "needle\n"),
+        (("-n", "-m", "1", "-A", "1"), "1:needle\n2:needle\n"),
+        (("-n", "-m", "2", "-C", "1", "-o"), "1:needle\n2:needle\n3:needle\n"),
+        (("--heading", "-H", "-m", "1"), "<stdin>\nneedle\n"),
     ],
 )
 def test_grep_reads_no_more_of_what_is_piped_in_than_it_needs(
@@ -54,6 +58,59 @@ def test_grep_reads_no_more_of_what_is_piped_in_than_it_needs(
         assert writer.stdout
         writer.stdout.close()
     assert (done.stdout, done.returncode) == (shown, 0 if shown else 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-n", "-C", "2"),
+        ("-n", "-A", "700", "-m", "5"),
+        ("-B", "900", "-v", "hay"),
+        ("-n", "--heading", "-o"),
+        ("--json", "-C", "1"),
+        ("--json", "-m", "7"),
+        ("--stats",),
+        ("--files-without-match", "nowhere"),
+        ("-n", "-U", r"é\s+last .* 7"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_piped_in_is_printed_as_a_file_is(
+    shell: Shell, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """In pieces that end within lines, between matches and before their context."""
+    lines = [f"{'needle' if n % 1013 < 3 else 'hay'} {n} {'é' * (n % 90)}" for n in range(9_000)]
+    (tmp_path / "<stdin>").write_text("\n".join([*lines, "last needle 7"]))
+    pattern = () if options[-1] in ("hay", "nowhere") or "-U" in options else ("needle",)
+    named = shell.run("grep", "-uu", *options, *pattern, "<stdin>", cwd=tmp_path)
+    with (tmp_path / "<stdin>").open() as source:
+        piped = subprocess.run(
+            [*SONDE, "grep", *options, *pattern, "-"], stdin=source, capture_output=True,
+            text=True, cwd=shell.folder, env=shell.environ, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+    shown, expected = (_leave_out_times(each.stdout) for each in (piped, named))
+    assert shown == expected != ""
+    assert (piped.returncode, named.returncode) == (0, 0)
+
+
+def _leave_out_times(text: str) -> str:
+    text = re.sub(r'"elapsed\w*":\{[^}]*\}|[\d.]+ seconds', "", text)
+    return re.sub(r'("bytes_searched":|(?=\d+ bytes searched))\d+', "", text)
+
+
+def test_what_is_held_of_what_is_piped_in_is_bounded(shell: Shell) -> None:
+    """A line that never ends, and what -U has to see as a whole."""
+    for options in (("needle",), ("-U", "needle\\n")):
+        with subprocess.Popen(
+            ["yes" if "-U" in options else "cat", "/dev/zero"], stdout=subprocess.PIPE
+        ) as writer:
+            done = subprocess.run(
+                [*SONDE, "grep", *options], stdin=writer.stdout, capture_output=True,
+                text=True, cwd=shell.folder, env=shell.environ, timeout=PATIENCE_S, check=False,
+            )  # fmt: skip
+            writer.kill()
+        assert done.returncode == 2
+        assert "256 MB" in done.stderr
 
 
 def test_grep_counts_what_is_piped_in_as_rg_does(shell: Shell) -> None:

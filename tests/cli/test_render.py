@@ -4,7 +4,7 @@ from typing import Any
 
 from sonde.cli.commands.index import render_projects
 from sonde.cli.commands.search import Style, describe_search, render_search
-from sonde.cli.grep.printing import Form, Printer
+from sonde.cli.grep.printing import Form, Part, Printer
 from sonde.cli.terminal import Screen, display_width, render_facts
 from sonde.searching.lines.grep import ByteLine
 from sonde.text.highlight import find_query_words
@@ -118,7 +118,7 @@ def test_a_terminal_groups_matches_under_their_file_and_paints_them() -> None:
     printer = Printer(Form(heading=True), Screen(color=True, tty=True, width=80), out)
     line = ByteLine(3, 0, 7, ((0, 3),))
     for path in ("a.py", "b.py"):
-        printer.print_file(path, b"hit \x1b\xc3\xa9", [line], None)
+        printer.print_file(path, [Part(b"hit \x1b\xc3\xa9", [line])], None)
     assert out.getvalue().decode().splitlines() == [
         "\x1b[35ma.py\x1b[0m",
         "\x1b[32m3\x1b[0m:\x1b[1;31mhit\x1b[0m \\x1bé",

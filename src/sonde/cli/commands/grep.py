@@ -11,19 +11,20 @@ from dataclasses import replace
 
 from sonde.cli.arguments import Arguments
 from sonde.cli.grep.files import SearchedFile, Selection, choose_searched
-from sonde.cli.grep.printing import Form, Printer, pick_lines
+from sonde.cli.grep.printing import Form, Part, Printer, pick_lines
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest
 from sonde.indexing.sources import TreeReader
 from sonde.runtime.work import Work
 from sonde.searching.lines.candidates import sift_files
-from sonde.searching.lines.grep import Expression, compile_pattern
+from sonde.searching.lines.grep import ByteLine, Expression, compile_pattern
 from sonde.text.formats import count_of
 from sonde.types import FileText
 
 _STDIN = "<stdin>"
 _PIPE_BYTES = 1 << 16  # what a pipe holds at once
+_MOST_HELD_BYTES = 1 << 28  # of standard input: a line, its context, or what is searched as a whole
 _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP]\w|.)")
 """What stands for a set in a pattern: in `\\S`, there is no capital."""
 
@@ -49,7 +50,8 @@ def run_grep(session: Session) -> int:
     form = _read_form(session, expression, reads_stdin=reads_stdin)
     printer = Printer(form, session.out, session.console.stdout.buffer)
     if reads_stdin:
-        any_found = _search_stdin(session, printer, expression, form)
+        parts = _read_stdin(session, printer, expression, form)
+        any_found = printer.print_file(_STDIN, parts, expression)
         return _finish(session, printer, form, Selection(), any_found=any_found)
     with session.working() as work:
         narrows = not form.invert and form.mode != "without"
@@ -68,7 +70,7 @@ def run_grep(session: Session) -> int:
                 continue
             lines = pick_lines(expression, text.data, form, work.check, at=at)
             lines = lines[: args.limit - printer.totals.lines] if args.limit else lines
-            any_found |= printer.print_file(found.shown, text.data, lines, expression)
+            any_found |= printer.print_file(found.shown, [Part(text.data, lines)], expression)
             if args.limit and printer.totals.lines >= args.limit:
                 break
         printer.totals.searched = chosen.counted
@@ -138,34 +140,46 @@ def _read(
                 chosen.take_refusal(found.shown, text)
 
 
-def _search_stdin(session: Session, printer: Printer, expression: Expression, form: Form) -> bool:
-    """Search standard input as it arrives, up to the last match that is asked for; all of it at
-    once if the options depend on what is around a match."""
-    whole = form.context or form.heading or form.stats or form.mode == "json" or expression.breaks
-    counts = not whole and form.mode in ("count", "matches")
-    number, rest, any_found, total, count = 1, bytearray(), False, 0, 0
-    source = session.console.stdin
+def _read_stdin(
+    session: Session, printer: Printer, expression: Expression, form: Form
+) -> Iterator[Part]:
+    """Standard input as it arrives, up to the last line that is asked for; all of it at once if a
+    match may go over several lines."""
+    source, out = session.console.stdin, session.console.stdout
     assert source  # `_has_input`, or - was named
-    while True:
+    rest, above = bytearray(), b""  # a line that is not whole, and lines that may become context
+    number, offset, most, owed, more = 1, 0, form.most, 0, True
+    while more and (most != 0 or owed > 0):
+        out.buffer.flush()
         # what has come in by now; it waits for the first byte
-        part = source.buffer.read() if whole else source.buffer.read1(_PIPE_BYTES)  # type: ignore[attr-defined]
-        rest += part
-        end = rest.rfind(b"\n", -len(part)) + 1 if part and not whole else len(rest)
+        arrived = source.buffer.read1(_PIPE_BYTES)  # type: ignore[attr-defined]
+        more = bool(arrived)
+        rest += arrived
+        end = rest.rfind(b"\n", -len(arrived)) + 1 if more else len(rest)
+        if len(rest) + len(above) > _MOST_HELD_BYTES:
+            raise InvalidRequest(
+                f"{len(rest)} bytes without an end",
+                user_message="Standard input has more to hold at once than 256 MB.",
+                next_action="Save it to a file and search that, or search it without -U.",
+            )
+        if more and (not end or expression.breaks):
+            continue
         data = bytes(rest[:end])
         del rest[:end]
-        lines = pick_lines(expression, data, form, lambda: None)
-        form = form if form.most is None else replace(form, most=form.most - len(lines))
-        lines = [line._replace(number=line.number + number - 1) for line in lines]
-        number, total = number + data.count(b"\n"), total + len(data)
-        printer.totals.searched, printer.totals.searched_bytes = 1, total
-        done = whole or not part or form.most == 0 or (lines and form.mode in ("with", "without"))
-        if counts:
-            count += sum(len(line.spans) or 1 if form.mode == "matches" else 1 for line in lines)
-        elif lines or done:
-            any_found |= printer.print_file(_STDIN, data, lines, expression)
-            session.console.stdout.buffer.flush()
-        if done:
-            return any_found or printer.print_count(_STDIN, count)
+        lines = pick_lines(expression, data, replace(form, most=most), lambda: None)
+        if lines:
+            most, owed = most and most - len(lines), form.after + 1
+        owed -= data.count(b"\n", lines[-1].end if lines else 0)
+        size, first = len(above), number - above.count(b"\n")
+        moved = [ByteLine(n + number - 1, a + size, b + size, spans) for n, a, b, spans in lines]
+        number += data.count(b"\n")
+        offset, data = offset + len(data), above + data
+        printer.totals.searched, printer.totals.searched_bytes = 1, offset
+        yield Part(data, moved, first, offset - len(data))
+        begin = 0 if form.before else len(data)
+        for _ in range(data.count(b"\n") - form.before if form.before else 0):
+            begin = data.find(b"\n", begin) + 1
+        above = data[begin:]
 
 
 def _has_input(session: Session) -> bool:

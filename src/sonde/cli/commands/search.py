@@ -108,7 +108,7 @@ def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: st
 
 def _search_lines(session: Session, pattern: str) -> int:
     """`--mode regex`: the lines that match."""
-    from sonde.cli.grep.printing import Form, Printer, pick_lines
+    from sonde.cli.grep.printing import Form, Part, Printer, pick_lines
     from sonde.projects.lines import LineScan, scan_project
     from sonde.tools.code import grep
 
@@ -134,7 +134,7 @@ def _search_lines(session: Session, pattern: str) -> int:
         for text, _ in scan_project(session.opened, scan, work, max_count=1, spans=False):
             lines = pick_lines(scan.compile(), text.data, form, work.check)
             lines = lines[: limit - printer.totals.lines]
-            printer.print_file(session.show_path(text.path), text.data, lines, None)
+            printer.print_file(session.show_path(text.path), [Part(text.data, lines)], None)
             if printer.totals.lines >= limit:
                 session.note("more lines may match; see them with --limit N", "warn")
                 break

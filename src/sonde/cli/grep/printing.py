@@ -6,10 +6,11 @@ import base64
 import json
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from sonde.cli.terminal import Screen, cut_line, escape_controls, prepare_line
 from sonde.searching.lines.grep import ByteLine, Expression, invert_lines, keep_spans, walk_lines
@@ -76,6 +77,18 @@ class GrepTotals:
         yield from (f"{took:.6f} seconds spent searching", f"{took:.6f} seconds total")
 
 
+class Part(NamedTuple):
+    """A stretch of a file in whole lines, and the matches in it. Their numbers count from the
+    beginning of the file, their places from that of the stretch."""
+
+    data: bytes
+    lines: Sequence[ByteLine]
+    number: int = 1
+    """Of its first line."""
+    offset: int = 0
+    """Bytes of the file before it."""
+
+
 def pick_lines(
     expression: Expression, data: bytes, form: Form, check: Callable[[], None], *, at: int = 0
 ) -> list[ByteLine]:
@@ -101,27 +114,38 @@ class Printer:
         self._first = True
         self.totals = GrepTotals()
 
-    def print_file(
-        self, path: str, data: bytes, lines: Sequence[ByteLine], further: Further
-    ) -> bool:
-        """Print the file in this format. Returns whether it counts as found."""
-        form, totals = self._form, self.totals
-        matches = sum(len(line.spans) or 1 for line in lines)
-        totals.lines += sum(1 + data.count(b"\n", line.start, line.end) for line in lines)
-        totals.matches += 0 if form.invert else matches
-        totals.files += bool(lines)
-        if bool(lines) == (form.mode == "without"):
-            return False
-        if form.mode in ("with", "without"):
-            self._write(self._show_path(path) + b"\n")
-        elif form.mode in ("count", "matches"):
-            spans = form.mode == "matches" or (further is not None and further.breaks)
-            self._write_count(path, matches if spans else len(lines))
-        elif form.mode == "json":
-            self._write_json(path, data, lines, further)
+    def print_file(self, path: str, parts: Iterable[Part], further: Further) -> bool:
+        """Print the file in this format. Returns whether it counts as found. A part may repeat the
+        last lines of the one before it, as context."""
+        form, totals, own = self._form, self.totals, GrepTotals(searched=1)
+        counted = self._count(parts, own)
+        if form.mode == "json":
+            self._write_json(path, counted, further, own)
+        elif form.mode == "lines":
+            self._write_lines(path, counted, further)
+        elif form.mode in ("with", "without") and not form.stats:
+            any(part.lines for part in counted)
         else:
-            self._write_lines(path, data, lines, further)
-        return True
+            deque(counted, maxlen=0)
+        totals.lines += own.lines
+        totals.matches += own.matches
+        totals.files += own.files
+        found = bool(own.files) != (form.mode == "without")
+        if found and form.mode in ("with", "without"):
+            self._write(self._show_path(path) + b"\n")
+        elif found and form.mode in ("count", "matches"):
+            spans = form.mode == "matches" or (further is not None and further.breaks)
+            self._write_count(path, own.matches if spans and not form.invert else own.lines)
+        return found
+
+    def _count(self, parts: Iterable[Part], own: GrepTotals) -> Iterator[Part]:
+        for part in parts:
+            data, lines = part.data, part.lines
+            own.lines += sum(1 + data.count(b"\n", line.start, line.end) for line in lines)
+            own.matches += 0 if self._form.invert else sum(len(line.spans) or 1 for line in lines)
+            own.files |= bool(lines)
+            own.searched_bytes = part.offset + len(data)
+            yield part
 
     def print_count(self, path: str, count: int) -> bool:
         """Print how many lines of a file match; returns whether any does."""
@@ -148,9 +172,8 @@ class Printer:
         painted = self._screen.link(path, self._screen.paint("path", shown))
         return painted.encode("utf-8", "surrogateescape")
 
-    def _write_lines(
-        self, path: str, data: bytes, lines: Sequence[ByteLine], further: Further
-    ) -> None:
+    def _open_file(self, path: str) -> bytes:
+        """Set off a file from the one before; returns what its lines begin with."""
         form = self._form
         if not self._first and (form.heading or form.context):
             self._write(b"\n" if form.heading else b"--\n")
@@ -158,19 +181,31 @@ class Printer:
         shown = self._show_path(path) if form.paths else b""
         if form.heading and form.paths:
             self._write(shown + b"\n")
-            shown = b""
+            return b""
+        return shown
+
+    def _write_lines(self, path: str, parts: Iterable[Part], further: Further) -> None:
+        form = self._form
+        shown: bytes | None = None
         if self._is_plain(further):
-            head = shown + b":" if shown else b""
-            heads = (b"%b%d:" % (head, line.number) if form.numbers else head for line in lines)
-            texts = (data[start:end] for _, start, end, _ in lines)
-            self._write(b"".join(map(b"%b%b\n".__mod__, zip(heads, texts, strict=True))))
+            for data, lines, *_ in parts:
+                if lines:
+                    shown = self._open_file(path) if shown is None else shown
+                    head = shown + b":" if shown else b""
+                    heads = (
+                        b"%b%d:" % (head, each.number) if form.numbers else head for each in lines
+                    )
+                    texts = (data[start:end] for _, start, end, _ in lines)
+                    self._write(b"".join(map(b"%b%b\n".__mod__, zip(heads, texts, strict=True))))
             return
-        previous: int | None = None
-        for is_match, line in _surround(data, lines, form, further):
-            if form.context and previous is not None and line.number > previous + 1:
+        following = 0  # the number of the line after the one that was printed last
+        for is_match, part, line in _surround(parts, form, further):
+            if shown is None:
+                shown = self._open_file(path)
+            elif form.context and line.number > following:
                 self._write(self._screen.paint("dim", "--").encode() + b"\n")
-            previous = line.number + data.count(b"\n", line.start, line.end)
-            for at, column, text, spans in self._cut(data, line, is_match=is_match):
+            following = line.number + part.data.count(b"\n", line.start, line.end) + 1
+            for at, column, text, spans in self._cut(part.data, line, is_match=is_match):
                 mark = b":" if is_match else b"-"
                 head = shown + mark if shown else b""
                 if form.numbers:
@@ -229,28 +264,28 @@ class Printer:
         return screen.mark(shown, moved).encode("utf-8", "surrogateescape")
 
     def _write_json(
-        self, path: str, data: bytes, lines: Sequence[ByteLine], further: Further
+        self, path: str, parts: Iterable[Part], further: Further, own: GrepTotals
     ) -> None:
-        began, printed = time.perf_counter(), self.totals.printed_bytes
-        named = {"path": _as_text(path.encode("utf-8", "surrogateescape"))}
-        self._write(_message("begin", named))
-        for is_match, line in _surround(data, lines, self._form, further):
+        """The messages of a file, if any of its lines matches."""
+        printed = self.totals.printed_bytes
+        named, begun = {"path": _as_text(path.encode("utf-8", "surrogateescape"))}, False
+        for is_match, (data, _, _, offset), line in _surround(parts, self._form, further):
+            if not begun:
+                self._write(_message("begin", named))
+                begun = True
             stop = line.end + (data[line.end : line.end + 1] == b"\n")
             message: Json = {
                 **named,
                 "lines": _as_text(data[line.start : stop]),
                 "line_number": line.number if self._form.numbers else None,
-                "absolute_offset": line.start,
+                "absolute_offset": offset + line.start,
                 "submatches": [self._describe(data, line, span) for span in line.spans],
             }
             self._write(_message("match" if is_match else "context", message))
-        stats = GrepTotals(
-            sum(len(line.spans) for line in lines) if not self._form.invert else 0,
-            sum(1 + data.count(b"\n", line.start, line.end) for line in lines),
-            1, 1, len(data), self.totals.printed_bytes - printed, began,
-        )  # fmt: skip
-        end: Json = {**named, "binary_offset": None, "stats": describe_totals(stats)}
-        self._out.write(_message("end", end))
+        if begun:
+            own.printed_bytes = self.totals.printed_bytes - printed
+            end: Json = {**named, "binary_offset": None, "stats": describe_totals(own)}
+            self._out.write(_message("end", end))
 
     def _describe(self, data: bytes, line: ByteLine, span: tuple[int, int]) -> Json:
         start, end = span
@@ -273,34 +308,39 @@ Further = Expression | None
 
 
 def _surround(
-    data: bytes, lines: Sequence[ByteLine], form: Form, further: Further
-) -> Iterator[tuple[bool, ByteLine]]:
+    parts: Iterable[Part], form: Form, further: Further
+) -> Iterator[tuple[bool, Part, ByteLine]]:
     """The lines with their context, each once, and whether it matches."""
-    if not form.context:
-        yield from ((True, line) for line in lines)
-        return
-    done = 0  # bytes that were printed, with the line break
-    for index, line in enumerate(lines):
-        begin = line.start
-        for _ in range(form.before):
-            begin = data.rfind(b"\n", 0, max(begin - 1, 0)) + 1
-        begin = max(begin, done)
-        number = line.number - data.count(b"\n", begin, line.start)
-        yield from ((False, each) for each in walk_lines(data, begin, line.start, number))
-        yield True, line
-        done = line.end + 1
-        stop = lines[index + 1].start if index + 1 < len(lines) else len(data)
-        number = line.number + data.count(b"\n", line.start, line.end) + 1
-        end = done
-        for _ in range(form.after):
-            following = data.find(b"\n", end)
-            end = min(len(data) if following < 0 else following + 1, stop)
-        # the limit of matches was reached: a line that follows may match, and is shown as it is
-        last = index + 1 == len(lines) and form.most is not None
-        for each in walk_lines(data, done, end, number):
-            match = _match_line(further, data, each, form) if last else None
-            yield match is not None, match or each
-        done = max(done, end)
+    done = owed = 0  # bytes that were printed, with the line break; lines to print after them
+    for part in parts:
+        if not form.context:
+            yield from ((True, part, line) for line in part.lines)
+            continue
+        data, at = part.data, max(done - part.offset, 0)
+        number = part.number + data.count(b"\n", 0, at)
+        for line in (*part.lines, None):
+            stop, end = line.start if line else len(data), at
+            while owed and end < stop:
+                end = data.find(b"\n", end) + 1 or len(data)
+                owed -= 1
+            # the limit of matches was reached: a line that follows may match, and is shown as it is
+            last = line is None and form.most is not None
+            for each in walk_lines(data, at, end, number):
+                match = _match_line(further, data, each, form) if last else None
+                yield match is not None, part, match or each
+            at = max(at, end)
+            if line is None:
+                break
+            begin = line.start
+            for _ in range(form.before):
+                begin = data.rfind(b"\n", 0, max(begin - 1, 0)) + 1
+            begin = max(begin, at)
+            number = line.number - data.count(b"\n", begin, line.start)
+            yield from ((False, part, each) for each in walk_lines(data, begin, stop, number))
+            yield True, part, line
+            at, owed = line.end + 1, form.after
+            number = line.number + data.count(b"\n", line.start, line.end) + 1
+        done = part.offset + at
 
 
 def _match_line(further: Further, data: bytes, line: ByteLine, form: Form) -> ByteLine | None:
