@@ -196,6 +196,20 @@ class Database:
             with _transact(writer):
                 yield writer
 
+    def select(self, query: str, values: Sequence[Value] = ()) -> list[Any]:
+        """The rows of one query."""
+        with self.read() as connection:
+            return connection.execute(query, values).fetchall()
+
+    def select_texts(self, query: str, values: Sequence[Value] = ()) -> list[str]:
+        """The strings that a query returns, which were stored by `bind_text`."""
+        return [read_stored_text(text) for (text,) in self.select(query, values)]
+
+    def change(self, query: str, values: Sequence[Value]) -> int:
+        """Run one statement. Returns how many rows it changed."""
+        with self.write() as connection:
+            return connection.execute(query, values).connection.changes()
+
     def shrink(self) -> None:
         """Return unused pages and the write-ahead log to the disk."""
         with self._writing, self._translating():

@@ -62,24 +62,20 @@ class SqliteJobStore:
 
     def get(self, id_: str) -> JobRecord | None:
         """One job; `interrupted` if its process has died."""
-        with self._database.read() as db:
-            row = db.execute(f"{_SELECT} WHERE id = ?", (bind_text(id_),)).fetchone()
-        return _settle(_to_record(row)) if row else None
+        rows = self._database.select(f"{_SELECT} WHERE id = ?", (bind_text(id_),))
+        return next((_settle(_to_record(row)) for row in rows), None)
 
     def recent(self, limit: int, after: tuple[int, str] | None = None) -> list[JobRecord]:
         """Jobs, newest first."""
         later = "WHERE (-started_ms, id) > (?, ?)" if after else ""
-        with self._database.read() as db:
-            query = f"{_SELECT} {later} ORDER BY -started_ms, id LIMIT ?"
-            found = db.execute(query, (*(after or ()), limit)).fetchall()
-        return [_settle(_to_record(row)) for row in found]
+        query = f"{_SELECT} {later} ORDER BY -started_ms, id LIMIT ?"
+        rows = self._database.select(query, (*(after or ()), limit))
+        return [_settle(_to_record(row)) for row in rows]
 
     def cancel(self, id_: str) -> bool:
         """Cancel a job that another process runs. Returns whether it was running."""
         query = "UPDATE jobs SET ended = 1 WHERE id = ? AND status = 'running'"
-        with self._database.write() as db:
-            db.execute(query, (bind_text(id_),))
-            return db.changes() > 0
+        return self._database.change(query, (bind_text(id_),)) > 0
 
     def close(self) -> None:
         """Release the file."""

@@ -149,32 +149,22 @@ class ChunkIndex:
             return {read_stored_text(path): parse(str(symbols)) for path, symbols in rows}
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
-        query = "SELECT path, tags FROM files WHERE tags <> ''"
-        with self._database.read() as connection:
-            rows = connection.execute(query)
-            return {read_stored_text(path): tuple(json.loads(str(tags))) for path, tags in rows}
+        rows = self._database.select("SELECT path, tags FROM files WHERE tags <> ''")
+        return {read_stored_text(path): tuple(json.loads(tags)) for path, tags in rows}
 
     def paths_named(self, names: Collection[str]) -> set[str]:
         folded = sorted({fold_name(name) for name in names} - {""})
         if not folded:
             return set()
-        wanted = f"known : ({spell_match(folded)})"
-        with self._database.read() as connection:
-            return {read_stored_text(path) for (path,) in connection.execute(_NAMED, (wanted,))}
+        return set(self._database.select_texts(_NAMED, (f"known : ({spell_match(folded)})",)))
 
     def paths_beginning(self, prefix: str, limit: int) -> list[str]:
-        query = f"{_NAMED} ORDER BY path LIMIT ?"
-        wanted = fold_name(prefix)
-        if not wanted:
-            return []
-        with self._database.read() as connection:
-            found = connection.execute(query, (f'known : "{wanted}" *', limit))
-            return [read_stored_text(path) for (path,) in found]
+        query, wanted = f"{_NAMED} ORDER BY path LIMIT ?", fold_name(prefix)
+        values = f'known : "{wanted}" *', limit
+        return self._database.select_texts(query, values) if wanted else []
 
     def known_names(self, shortest: int, longest: int) -> list[str]:
-        with self._database.read() as connection:
-            rows = connection.execute(tables.NAMES_BY_LENGTH, (shortest, longest))
-            return [read_stored_text(name) for (name,) in rows]
+        return self._database.select_texts(tables.NAMES_BY_LENGTH, (shortest, longest))
 
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         query = "SELECT count(*) FROM names WHERE names MATCH ?"
@@ -198,9 +188,7 @@ class ChunkIndex:
             if wanted
             else "SELECT path FROM files"
         )
-        with self._database.read() as connection:
-            rows = connection.execute(query, (wanted,) if wanted else ())
-            found = {read_stored_text(path) for (path,) in rows}
+        found = set(self._database.select_texts(query, (wanted,) if wanted else ()))
         return found if where.paths is None else found & where.paths
 
     def whole_texts(self, paths: Collection[str]) -> Mapping[str, bytes]:
@@ -262,8 +250,7 @@ class ChunkIndex:
             "SELECT name FROM models AS m WHERE EXISTS"
             " (SELECT 1 FROM vectors AS v WHERE v.model_id = m.id) ORDER BY name"
         )
-        with self._database.read() as connection:
-            return [str(name) for (name,) in connection.execute(query)]
+        return self._database.select_texts(query)
 
     def compact(self) -> None:
         with self._freeing() as (connection, unused):

@@ -165,37 +165,24 @@ class SelectionTable:
             )
 
     def discard(self, selection: str, nodes: Iterable[int] | None = None) -> None:
+        query = "DELETE FROM members WHERE selection = ?"
         with self._database.write() as db:
             if nodes is None:
-                db.execute("DELETE FROM members WHERE selection = ?", (selection,))
-                return
-            db.executemany(
-                "DELETE FROM members WHERE selection = ? AND node = ?",
-                ((selection, node) for node in nodes),
-            )
+                db.execute(query, (selection,))
+            else:
+                db.executemany(f"{query} AND node = ?", ((selection, node) for node in nodes))
 
     def combine(self, selection: str, how: base.Combination, other: str) -> None:
-        with self._database.write() as db:
-            db.execute(_COMBINED[how], (selection, other))
+        self._database.change(_COMBINED[how], (selection, other))
 
     def members(self, selection: str, limit: int, after: int = 0) -> list[base.Member]:
-        with self._database.read() as db:
-            found = db.execute(
-                f"SELECT {COLUMNS}, s.node, s.size, s.mtime, g.name FROM members s "  # noqa: S608
-                "LEFT JOIN nodes n ON n.id = s.node LEFT JOIN gone g ON g.id = s.node "
-                "WHERE s.selection = ? AND s.node > ? ORDER BY s.node LIMIT ?",
-                (selection, after, limit),
-            )
-            rows: list[base.Member] = []
-            for row in found:
-                id_, size, mtime, gone = row[WIDTH:]
-                if row[0] is None:
-                    rows.append(base.Member(id_, None, read_stored_text(gone or ""), size, "gone"))
-                    continue
-                node = to_node(row[:WIDTH])
-                same = (node.size, node.mtime_ms) == (size, mtime)
-                rows.append(base.Member(id_, node, node.name, node.size, "" if same else "changed"))
-            return rows
+        found = self._database.select(
+            f"SELECT {COLUMNS}, s.node, s.size, s.mtime, g.name FROM members s "  # noqa: S608
+            "LEFT JOIN nodes n ON n.id = s.node LEFT JOIN gone g ON g.id = s.node "
+            "WHERE s.selection = ? AND s.node > ? ORDER BY s.node LIMIT ?",
+            (selection, after, limit),
+        )
+        return list(map(_to_member, found))
 
     def totals(self, selection: str) -> base.Totals:
         with self._database.read() as db:
@@ -210,6 +197,15 @@ class SelectionTable:
             assert row
             size = _measure(db, selection, folders=bool(row[2]))
             return base.Totals(int(row[0]), int(row[1]), int(row[2]), size, int(row[3]))
+
+
+def _to_member(row: tuple[Any, ...]) -> base.Member:
+    id_, size, mtime, gone = row[WIDTH:]
+    if row[0] is None:
+        return base.Member(id_, None, read_stored_text(gone or ""), size, "gone")
+    node = to_node(row[:WIDTH])
+    same = (node.size, node.mtime_ms) == (size, mtime)
+    return base.Member(id_, node, node.name, node.size, "" if same else "changed")
 
 
 def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:

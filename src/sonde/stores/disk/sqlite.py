@@ -125,13 +125,12 @@ class SqliteTreeStore(ReportReader, SelectionTable):
 
     def between(self, parent: int, low: str | None, high: str | None) -> Mapping[str, Node]:
         end = [] if high is None else [bind_text(high)]
-        with self._database.read() as db:
-            found = db.execute(
-                f"SELECT {COLUMNS} FROM nodes n WHERE n.parent = ? AND n.name >= ?"  # noqa: S608
-                + (" AND n.name < ?" if end else ""),
-                (parent, bind_text(low or ""), *end),
-            )
-            return {node.name: node for node in map(to_node, found)}
+        found = self._database.select(
+            f"SELECT {COLUMNS} FROM nodes n WHERE n.parent = ? AND n.name >= ?"  # noqa: S608
+            + (" AND n.name < ?" if end else ""),
+            (parent, bind_text(low or ""), *end),
+        )
+        return {node.name: node for node in map(to_node, found)}
 
     def get(self, id_: int) -> Node | None:
         with self._database.read() as db:
@@ -189,12 +188,9 @@ class SqliteTreeStore(ReportReader, SelectionTable):
             db.executemany("INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)", digests)
 
     def digest(self, node: Node) -> bytes | None:
-        with self._database.read() as db:
-            row = db.execute(
-                "SELECT digest FROM digests WHERE node = ? AND size = ? AND mtime = ?",
-                (node.id, node.size, node.mtime_ms),
-            ).fetchone()
-            return bytes(row[0]) if row else None
+        query = "SELECT digest FROM digests WHERE node = ? AND size = ? AND mtime = ?"
+        rows = self._database.select(query, (node.id, node.size, node.mtime_ms))
+        return bytes(rows[0][0]) if rows else None
 
     def close(self) -> None:
         self._database.close()
@@ -292,9 +288,8 @@ class SqliteSavedStore:
 
     def get(self, kind: type[Saved], id_: str, owner: str) -> Saved | None:
         key = (bind_text(owner), bind_text(id_))
-        with self._database.read() as db:
-            row = db.execute(f"{_select(kind)} AND id = ?", key).fetchone()
-        return _to_value(kind, row) if row else None
+        rows = self._database.select(f"{_select(kind)} AND id = ?", key)
+        return _to_value(kind, rows[0]) if rows else None
 
     def newest(
         self,
@@ -307,11 +302,10 @@ class SqliteSavedStore:
     ) -> list[Saved]:
         later = "AND (-created_ms, id) > (?, ?)" if after else ""
         later += " AND name <> ''" if named else ""
-        with self._database.read() as db:
-            found = db.execute(
-                f"{_select(kind)} {later} ORDER BY -created_ms, id LIMIT ?",
-                (bind_text(owner), *(after or ()), -1 if limit is None else limit),
-            ).fetchall()
+        found = self._database.select(
+            f"{_select(kind)} {later} ORDER BY -created_ms, id LIMIT ?",
+            (bind_text(owner), *(after or ()), -1 if limit is None else limit),
+        )
         return [_to_value(kind, row) for row in found]
 
     def delete(self, kind: type[Saved], id_: str, owner: str) -> bool:

@@ -204,8 +204,7 @@ class SqliteKnowledge(EntryReader):
             f" CROSS JOIN {source}_pieces AS p ON p.number = value"
             f" CROSS JOIN {source} AS e ON e.number = p.item"
         )
-        with self._of[source].read() as connection:
-            rows = connection.execute(query, (json.dumps(list(numbers)),)).fetchall()
+        rows = self._of[source].select(query, (json.dumps(list(numbers)),))
         found = [read_ranked(source, read_row(row)) for row in rows]
         return {each.piece.number: each for each in found}
 
