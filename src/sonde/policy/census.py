@@ -254,8 +254,8 @@ class _Count:
         return changed
 
     def _watch_file(self, path: str) -> None:
-        watch = self._events.watch_file if self._events else None
-        self._linked[path] = bool(watch and watch(_folder_of(path), self._base + path))
+        folder, place = _folder_of(path), self._base + path
+        self._linked[path] = bool(self._events and self._events.watch(folder, place, file=True))
 
     def _judge(self, known: _Known, path: str, facts: os.stat_result) -> None:
         if facts.st_nlink > 1:

@@ -43,25 +43,16 @@ class FolderEvents:
         self._paths: dict[int, set[str]] = {}
         """Number of a watch -> the folder, or those that a file with several names lies in."""
 
-    def watch(self, path: str, place: str) -> bool:
-        """Note from now on what happens in the folder at a place; whether that is possible."""
-        number = self._add(place, _ONLY_FOLDERS)
+    def watch(self, path: str, place: str, *, file: bool = False) -> bool:
+        """Note for a folder from now on what happens in it; with `file`, what happens to a file in
+        it under whichever name. Whether that is possible."""
+        if file and len(self._paths) >= self._room:
+            return False
+        wanted = _CHANGES | _NO_LINKS | (0 if file else _ONLY_FOLDERS)
+        number: int = self._library.inotify_add_watch(self._descriptor, os.fsencode(place), wanted)
         if number >= 0:
-            self._paths[number] = {path}
+            self._paths[number] = {path} | (self._paths.get(number, set()) if file else set())
         return number >= 0
-
-    def watch_file(self, path: str, place: str) -> bool:
-        """Note for the folder what happens to the file at a place, whatever its name is there."""
-        number = self._add(place, 0) if len(self._paths) < self._room else -1
-        if number >= 0:
-            self._paths.setdefault(number, set()).add(path)
-        return number >= 0
-
-    def _add(self, place: str, options: int) -> int:
-        number: int = self._library.inotify_add_watch(
-            self._descriptor, os.fsencode(place), _CHANGES | _NO_LINKS | options
-        )
-        return number
 
     def take(self) -> set[str] | None:
         """The paths of the folders that were touched; None if some notes were lost."""

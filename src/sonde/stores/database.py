@@ -205,11 +205,6 @@ class Database:
         """The strings that a query returns, which were stored by `bind_text`."""
         return [read_stored_text(text) for (text,) in self.select(query, values)]
 
-    def change(self, query: str, values: Sequence[Value]) -> int:
-        """Run one statement. Returns how many rows it changed."""
-        with self.write() as connection:
-            return connection.execute(query, values).connection.changes()
-
     def shrink(self) -> None:
         """Return unused pages and the write-ahead log to the disk."""
         with self._writing, self._translating():

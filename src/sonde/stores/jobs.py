@@ -75,7 +75,9 @@ class SqliteJobStore:
     def cancel(self, id_: str) -> bool:
         """Cancel a job that another process runs. Returns whether it was running."""
         query = "UPDATE jobs SET ended = 1 WHERE id = ? AND status = 'running'"
-        return self._database.change(query, (bind_text(id_),)) > 0
+        with self._database.write() as db:
+            db.execute(query, (bind_text(id_),))
+            return db.changes() > 0
 
     def close(self) -> None:
         """Release the file."""

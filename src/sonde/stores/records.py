@@ -205,8 +205,7 @@ def load_heads(folder: Path) -> dict[str, str]:
 
 def load_leader(folder: Path) -> dict[str, object]:
     """The state that the process watching a project has written."""
-    found = read_json(folder / LEADER_FILE)
-    return found if isinstance(found, dict) else {"watching": "starting"}
+    return {"watching": "starting"} | dict(_load_object(folder / LEADER_FILE))
 
 
 def save_refused(folder: Path, refused: Refusals) -> None:

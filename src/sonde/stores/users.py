@@ -89,9 +89,7 @@ class Users:
             ended = [key for key in active if name in (key.id, key.user)]
             now = now_ms()
             if all(key.id != name for key in self._keys) and USER_NAME.fullmatch(name):
-                self._shut_out[name] = (
-                    now  # also revokes tokens that a provider signed for the user
-                )
+                self._shut_out[name] = now  # ends the tokens that a provider signed, too
             elif not ended:
                 raise InvalidRequest(
                     f"{name!r}",

@@ -31,6 +31,7 @@ Ranges = NDArray[np.int64]  # rows of (first id, end), ascending and disjoint
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int8]
 Signs = NDArray[np.uint64]
+_NONE: Slots = np.empty(0, np.int64)
 Find = Callable[[Vectors, Slots, int], tuple[Slots, Vectors]]  # `VectorRows.find`
 
 EXACT = 4_000  # up to this many candidates, every vector is scored
@@ -174,11 +175,10 @@ class SlotIndex:
         return SlotIndex(ids, np.concatenate([more.slots, self.slots])[places])
 
 
-def index_slots(pairs: Iterable[int]) -> SlotIndex:
-    """An index of ids and slots given in turns (id, slot, id, slot, …), in any order."""
-    table = np.fromiter(pairs, np.int64).reshape(-1, 2)
-    order = np.argsort(table[:, 0])
-    return SlotIndex(table[order, 0], table[order, 1])
+def index_slots(ids: Ids = _NONE, slots: Slots = _NONE) -> SlotIndex:
+    """An index of ids in any order and their slots; without any, an empty one."""
+    order = np.argsort(ids)
+    return SlotIndex(ids[order], slots[order])
 
 
 def contains(ranges: Ranges, ids: Ids) -> Mask:

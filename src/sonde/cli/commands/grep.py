@@ -172,14 +172,10 @@ def _read_stdin(
         owed -= data.count(b"\n", lines[-1].end if lines else 0)
         size, first = len(above), number - above.count(b"\n")
         moved = [ByteLine(n + number - 1, a + size, b + size, spans) for n, a, b, spans in lines]
-        number += data.count(b"\n")
-        offset, data = offset + len(data), above + data
+        number, offset, data = number + data.count(b"\n"), offset + len(data), above + data
         printer.totals.searched, printer.totals.searched_bytes = 1, offset
         yield Part(data, moved, first, offset - len(data))
-        begin = 0 if form.before else len(data)
-        for _ in range(data.count(b"\n") - form.before if form.before else 0):
-            begin = data.find(b"\n", begin) + 1
-        above = data[begin:]
+        above = b"\n".join(data.rsplit(b"\n", form.before + 1)[-form.before - 1 :])
 
 
 def _has_input(session: Session) -> bool:

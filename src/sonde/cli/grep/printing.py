@@ -123,10 +123,10 @@ class Printer:
             self._write_json(path, counted, further, own)
         elif form.mode == "lines":
             self._write_lines(path, counted, further)
-        elif form.mode in ("with", "without") and not form.stats:
-            any(part.lines for part in counted)
-        else:
+        elif form.mode in ("count", "matches") or form.stats:
             deque(counted, maxlen=0)
+        else:
+            any(part.lines for part in counted)
         totals.lines += own.lines
         totals.matches += own.matches
         totals.files += own.files

@@ -310,7 +310,7 @@ def _update_snapshot(
     """The snapshot of a generation, made from an earlier one where that is shorter."""
     next_chunk = read_state(connection, "next_chunk")
     if model is None:
-        return _Snapshot(generation, None, index_slots(()), next_chunk, 0)
+        return _Snapshot(generation, None, index_slots(), next_chunk, 0)
 
     damaged, stamp = 0, model.rows.stamp()
 
@@ -319,7 +319,7 @@ def _update_snapshot(
         table = _read_table(connection, query, *values)
         bad = _find_damaged(model.rows, table)
         damaged += int(bad.sum())
-        return index_slots(table[~bad, :2].ravel())
+        return index_slots(table[~bad, 0], table[~bad, 1])
 
     complete = model.rows.count_complete()
     if (

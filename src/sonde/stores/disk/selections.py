@@ -173,7 +173,8 @@ class SelectionTable:
                 db.executemany(f"{query} AND node = ?", ((selection, node) for node in nodes))
 
     def combine(self, selection: str, how: base.Combination, other: str) -> None:
-        self._database.change(_COMBINED[how], (selection, other))
+        with self._database.write() as db:
+            db.execute(_COMBINED[how], (selection, other))
 
     def members(self, selection: str, limit: int, after: int = 0) -> list[base.Member]:
         found = self._database.select(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -75,7 +74,6 @@ class PieceVectors:
     def __init__(self, folder: Path, source: Source) -> None:
         self._source = source
         self._files = OpenRows(lambda name, size: VectorFile(folder / name, size))
-        self._lock = threading.Lock()
         self._known: dict[str, _Snapshot] = {}
         self._counted: dict[str, tuple[int, tuple[int, int]]] = {}
         """By model: generation, number of pieces with a vector and of all."""
@@ -245,7 +243,7 @@ class PieceVectors:
         known = self._find_snapshot(model, stamp)
         if known and known.generation == generation:
             return known.index, []
-        base, since = (known.index, known.next_slot) if known else (index_slots(()), -(1 << 62))
+        base, since = (known.index, known.next_slot) if known else (index_slots(), -(1 << 62))
         live = f"FROM {self._source}_vectors WHERE model = ?"
         columns = (
             "SELECT json_group_array(number), json_group_array(iif(speaks, slot, -1)),"
@@ -255,11 +253,11 @@ class PieceVectors:
             connection, f"{columns} {live} AND slot >= ?", model.id, since
         )
         check = connection.execute(f"SELECT count(*), ifnull(sum(number), 0) {live}", (model.id,))
-        merged = base.merge(_sort(ids, slots))
+        merged = base.merge(index_slots(ids, slots))
         # numbers of pieces are never reused, so that other pieces have another sum
         if check.fetchone() != (len(merged), int(merged.ids.sum())) and known:
             ids, slots, sums, places = read_arrays(connection, f"{columns} {live}", model.id)
-            merged = _sort(ids, slots)
+            merged = index_slots(ids, slots)
         heard = slots != NO_SLOT
         damaged = np.zeros(len(ids), np.bool_)
         with contextlib.suppress(IndexCorrupt):  # a truncated file is reported by the search
@@ -269,21 +267,13 @@ class PieceVectors:
             return merged.drop(np.isin(merged.ids, bad)), bad.tolist()
         last = int(places.max(initial=since - 1)) + 1
         current = _Snapshot(generation, model.rows.path.name, merged, last, stamp)
-        with self._lock:
-            self._known[model.name] = current
+        self._known[model.name] = current
         return merged, []
 
     def _find_snapshot(self, model: _Model, stamp: tuple[int, int]) -> _Snapshot | None:
         """The last snapshot, unless its file was replaced or overwritten."""
-        with self._lock:
-            known = self._known.get(model.name)
+        known = self._known.get(model.name)
+        if known is None or known.file != model.rows.path.name:
+            return None
         # files only grow: one of the same size with another time was overwritten
-        if known and known.file == model.rows.path.name:
-            is_overwritten = known.stamp[0] == stamp[0] and known.stamp[1] != stamp[1]
-            return None if is_overwritten else known
-        return None
-
-
-def _sort(ids: Ids, slots: Ids) -> SlotIndex:
-    order = np.argsort(ids)
-    return SlotIndex(ids[order], slots[order])
+        return known if known.stamp[0] != stamp[0] or known.stamp == stamp else None
