@@ -104,6 +104,20 @@ def test_given_to_all_it_is_everybodys(app: App) -> None:
         app.grounds.users.withdraw("all", COLLECTION)
 
 
+def test_a_collection_may_be_named_as_the_end_of_another(app: App) -> None:
+    names = ("example.com", "team@example.com")
+    for name in names:
+        work = Work(caller=Caller(name))
+        add_entry(app.knowledge, "notes", f"of {name}", "a valve", work=work)
+        app.grounds.users.give("knowledge", "dora", name)
+    dora = Person(app, "dora")
+    found = [key.partition("://")[2] for key in find(dora)]
+    assert sorted(key.partition("@")[2] for key in found) == sorted(names)
+    for key in found:
+        text = json.dumps(dora.use("knowledge_get", source="notes", id=key))
+        assert f"of {key.partition('@')[2]}" in text
+
+
 def test_the_page_lists_a_collection_for_one_who_has_nothing_else(app: App) -> None:
     caller = Caller("carl")
     assert MARK not in str(show_knowledge(app, work=Work(caller=caller)))

@@ -37,10 +37,9 @@ class SharedKnowledge:
 
     def _find(self, id: str) -> tuple[str, KnowledgeStore, str]:  # noqa: A002
         """The collection (empty for the user's own), its store, and the id in that store."""
-        for name, store in self._collections.items():
-            if id.endswith(f"@{name}"):
-                return name, store, id.removesuffix(f"@{name}")
-        return "", self._own, id
+        named = (name for name in self._collections if id.endswith(f"@{name}"))
+        name = max(named, key=len, default="")  # anna@example.com, though there is an example.com
+        return name, self._collections.get(name, self._own), id.removesuffix(f"@{name}")
 
     def _interleave(self, number: int, place: int) -> int:
         return number * len(self._stores) + place
