@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from tests.shared.conftest import FILES, Clone, run_git
 
 from sonde.errors import (
+    FileMissing,
     IndexTooNew,
     InvalidRequest,
     NoHistory,
@@ -15,10 +17,13 @@ from sonde.errors import (
     SharedIndexUnreachable,
     Uncommitted,
 )
+from sonde.runtime.work import Work
 from sonde.shared.index import SharedIndex
 from sonde.shared.manifest import name_repository
+from sonde.shared.push import push_project
 from sonde.shared.tables import FORMAT, SharedTables
 from sonde.stores.chunks.sqlite import SqliteChunkStore
+from sonde.types import Progress
 
 
 def test_a_pushed_commit_can_be_listed_resolved_and_read(ci: Clone, tmp_path: Path) -> None:
@@ -102,6 +107,24 @@ def test_secrets_and_denied_files_are_not_pushed(ci: Clone, tmp_path: Path) -> N
     assert ".env" not in files
     for path in (tmp_path / "shared").rglob("*"):
         assert not path.is_file() or b"TOKEN=1" not in path.read_bytes()
+
+
+def test_a_file_that_changes_during_a_push_is_not_pushed_as_it_was(
+    ci: Clone, tmp_path: Path
+) -> None:
+    """Other text of the same length, under the old time, after its chunks were made."""
+    app, project = ci.open()
+    path = ci.root / "src" / "users.py"
+    facts = path.stat()
+
+    def change(progress: Progress) -> None:
+        if progress.stage == "indexing":
+            path.write_text(path.read_text().upper())
+            os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+    with pytest.raises(FileMissing, match=r"src/users\.py changed"):
+        push_project(app.workspace, project, str(tmp_path / "shared"), Work(report=change))
+    assert SharedIndex(str(tmp_path / "shared")).tables.read_column("texts", "digest") == set()
 
 
 def test_an_older_commit_does_not_move_the_branch_back(ci: Clone, tmp_path: Path) -> None:

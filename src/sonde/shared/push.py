@@ -233,14 +233,14 @@ def _recall_vectors(
 
 
 def _read_text(project: Project, state: FileState) -> bytes:
-    found = project.tree.read_again(state.path, None)
-    if isinstance(found, Skipped) or (found.size, found.mtime_ns) != (state.size, state.mtime_ns):
+    found = project.tree.read(state.path)
+    if isinstance(found, Skipped) or found.hash != state.hash:
         raise FileMissing(
             f"{state.path} changed while it was pushed",
             user_message=f"'{state.path}' changed while it was pushed.",
             next_action="Push again; what was stored so far is used.",
         )
-    return found.data
+    return found.text.encode("utf-8", "surrogatepass")
 
 
 def _seal(shared: SharedIndex, folder: Path, before: Snapshot, work: Work) -> tuple[Snapshot, int]:
