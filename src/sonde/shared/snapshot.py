@@ -71,12 +71,9 @@ def _is_ours(path: str) -> bool:
 
 
 def _list_files(folder: Path) -> Iterator[str]:
-    for name in _DATABASES:
-        if (folder / name).is_file():
-            yield name
+    yield from (name for name in _DATABASES if (folder / name).is_file())
     for name in _FOLDERS:
-        if (folder / name).is_dir():
-            yield from sorted(f"{name}/{path.name}" for path in (folder / name).iterdir())
+        yield from sorted(f"{name}/{path.name}" for path in (folder / name).glob("*"))
 
 
 def _cut(folder: Path, path: str) -> Iterator[bytes]:

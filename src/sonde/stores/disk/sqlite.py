@@ -102,8 +102,8 @@ class SqliteTreeStore(ReportReader, SelectionTable):
 
     def apply(self, scan: int, batch: Batch) -> None:
         with self._database.write() as db:
-            _remove(db, scan, [(node,) for node in batch.removed], whole=True)
-            _remove(db, scan, [(node,) for node in batch.emptied], whole=False)
+            _remove(db, scan, batch.removed, whole=True)
+            _remove(db, scan, batch.emptied, whole=False)
             db.executemany(
                 "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 map(to_row, batch.inserted.values()),
@@ -196,21 +196,19 @@ class SqliteTreeStore(ReportReader, SelectionTable):
         self._database.close()
 
 
-def _remove(db: apsw.Connection, scan: int, nodes: list[tuple[int]], *, whole: bool) -> None:
+def _remove(db: apsw.Connection, scan: int, nodes: Sequence[int], *, whole: bool) -> None:
     """Move nodes, or only their descendants, to the table of gone nodes."""
     if not nodes:
         return
     db.execute("CREATE TEMP TABLE IF NOT EXISTS doomed (id INTEGER PRIMARY KEY)")
     db.execute("DELETE FROM temp.doomed")
-    for node in nodes:
-        db.execute(
-            "WITH RECURSIVE below(id) AS (VALUES (?) UNION SELECT n.id FROM nodes n "
-            "JOIN below ON n.parent = below.id) INSERT OR IGNORE INTO temp.doomed "
-            "SELECT id FROM below",
-            node,
-        )
+    db.execute(
+        "WITH RECURSIVE below(id) AS (SELECT value FROM json_each(?) UNION SELECT n.id FROM nodes n"
+        " JOIN below ON n.parent = below.id) INSERT INTO temp.doomed SELECT id FROM below",
+        (json.dumps(nodes),),
+    )
     if not whole:
-        db.executemany("DELETE FROM temp.doomed WHERE id = ?", nodes)
+        db.executemany("DELETE FROM temp.doomed WHERE id = ?", ((node,) for node in nodes))
     db.execute(
         "INSERT OR REPLACE INTO gone SELECT id, parent, name, kind, size, born, ? FROM nodes "
         "WHERE id IN (SELECT id FROM temp.doomed)",
