@@ -86,7 +86,7 @@ def test_status_shows_the_index_and_its_absence_is_an_error(shell: Shell) -> Non
     assert told["code"] == "INDEX_NOT_FOUND"
     assert told["nextAction"]
     shell.run("index")
-    assert "Total files" in shell.run("status").stdout
+    assert "Contents" in shell.run("status").stdout
     assert json.loads(shell.run("status", "--json").stdout)["status"] == "ready"
 
 
@@ -111,7 +111,7 @@ def test_delete_asks_and_only_yes_is_yes(shell: Shell) -> None:
     assert shell.run("status").returncode == 0
     code, screen = shell.type("delete", answers=(("[y/N]", "y"),))
     assert code == 0
-    assert "deleted successfully" in screen
+    assert "Index deleted successfully" in screen
     assert shell.run("status").returncode == 2
     assert (shell.folder / "src/cart.py").exists()
 

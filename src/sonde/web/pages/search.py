@@ -169,10 +169,10 @@ def _show_completions(app: App, text: str, asked: SearchForm, known: Sequence[st
 
 
 def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str]) -> Markup:
-    if not asked.query and not asked.cursor:
-        return show_home(app, known, work)
-    if not known and asked.tab not in ("knowledge", "lines"):
-        return show_home(app, known, work)
+    is_asked = asked.query or asked.cursor
+    if not is_asked or not (known or asked.tab in ("knowledge", "lines")):
+        shown = asked.project if asked.project in known else next(iter(known), "")
+        return show_home(app, shown, work)
     try:
         found = _TABS[asked.tab].find(app, asked, work)
     except SondeError as error:
