@@ -129,8 +129,8 @@ def test_a_terminal_groups_matches_under_their_file_and_paints_them() -> None:
 
 
 def test_facts_are_aligned_and_labelled() -> None:
-    facts: dict[str, Any] = {"totalFiles": 12345, "gone": None, "none": ()}
-    facts |= {"left_out": ["a.bin", "\x1b.key"], "model-1": "2/2"}
+    facts: dict[str, Any] = {"Total files": 12345, "Gone": None, "None": ()}
+    facts |= {"Left out": ["a.bin", "\x1b.key"], "model-1": "2/2"}
     assert list(render_facts(facts, Screen())) == [
         "Total files  12,345",
         "Left out     a.bin",

@@ -254,23 +254,15 @@ def render_table(
 
 
 def render_facts(facts: Mapping[str, object], screen: Screen) -> Iterator[str]:
-    """An answer as aligned `Label  value` lines; a list has a line for each item."""
+    """Facts as aligned `Label  value` lines; a list has a line for each item."""
     shown = {key: value for key, value in facts.items() if value or isinstance(value, int)}
-    width = max((len(_label(key)) for key in shown), default=0)
+    width = max(map(len, shown), default=0)
     for key, value in shown.items():
-        label = screen.paint("dim", f"{_label(key):<{width}}")
+        label = screen.paint("dim", f"{key:<{width}}")
         lines = value if isinstance(value, list | tuple) else [value]
         for item in lines:
             yield f"{label}  {_show_value(item)}"
             label = " " * width
-
-
-def _label(key: str) -> str:
-    """`totalFiles` -> `Total files`; anything but an identifier is kept."""
-    if not key.isidentifier():
-        return escape_controls(key)
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", key).lower()
-    return words[:1].upper() + words[1:]
 
 
 def _show_value(value: object) -> str:

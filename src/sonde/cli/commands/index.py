@@ -187,27 +187,27 @@ def run_status(session: Session) -> int:
     examples, config = details.get("skippedExamples", ()), details.get("config")
     repaired = sum(checks.get("repaired", {}).values()) or "nothing"
     shown = {
-        "project": answer["projectPath"],
-        "status": "; ".join(filter(None, (answer["status"], details.get("freshness")))),
-        "error": error.get("userMessage"),
-        "contents": f"{files}, {documents:,} of them documents; {chunks}",
-        "size": answer["storageSize"],
-        "updated": format_moment(answer["lastUpdated"], now),
-        "changes": _describe_following(details["following"]),
-        "checked": checks and f"{format_moment(checks['lastCheck'], now)}; repaired {repaired}",
-        **{name: details.get(name) for name in ("otherModel", "deepVectorsWait", "warnings")},
-        "left_out": _name_reasons(details.get("skipped", {})),
-        "such_as": [f"{one['path']}: {one.get('detail') or one['reason']}" for one in examples],
-        "settings": config and f"{config}: what `allow` names there is indexed after all",
+        "Project": answer["projectPath"],
+        "Status": "; ".join(filter(None, (answer["status"], details.get("freshness")))),
+        "Error": error.get("userMessage"),
+        "Contents": f"{files}, {documents:,} of them documents; {chunks}",
+        "Size": answer["storageSize"],
+        "Updated": format_moment(answer["lastUpdated"], now),
+        "Changes": _describe_following(details["following"]),
+        "Checked": checks and f"{format_moment(checks['lastCheck'], now)}; repaired {repaired}",
+        "Model": details.get("otherModel"),
+        "Deep vectors": details.get("deepVectorsWait"),
+        "Warnings": details.get("warnings"),
+        "Left out": _name_reasons(details.get("skipped", {})),
+        "Such as": [f"{one['path']}: {one.get('detail') or one['reason']}" for one in examples],
+        "Settings": config and f"{config}: what `allow` names there is indexed after all",
     }
-    note, deep = "", session.app.workspace.deep
-    stores = session.opened.stores().values() if deep else ()
-    if deep and any(have < total for have, total in (s.coverage(deep.name) for s in stores)):
-        note = (
-            f"{deep.name} ranks answers a little better; a running server computes its vectors "
-            "when idle, `sonde index --deep` now"
-        )
-    return session.print_answer(answer, render_facts(shown, session.out), note)
+    deep = session.app.workspace.deep
+    have, _, total = details["vectors"].get(deep.name if deep else "", "").partition("/")
+    note = "deep vectors rank a little better: servers compute them when idle, `index --deep` now"
+    return session.print_answer(
+        answer, render_facts(shown, session.out), note if have != total else ""
+    )
 
 
 def _describe_following(state: Mapping[str, object]) -> str:

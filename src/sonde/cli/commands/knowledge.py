@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from collections import Counter
@@ -88,12 +89,9 @@ def _print_import(session: Session, report: ImportReport) -> None:
             packages = list_packages("documents") if reason == "missing_extra" else ""
             session.note(f"{count:,} skipped: {words}{packages and f'; pip install {packages}'}")
             named = [each for each in report.examples if each.reason == reason]
-            shown = named if session.args.verbose else named[:_SHOWN_EXAMPLES]
-            for each in shown:
+            for each in named if session.args.verbose else named[:_SHOWN_EXAMPLES]:
                 detail = f" ({each.detail})" if each.detail and each.detail not in words else ""
                 session.note(escape_controls(f"  {each.path}{detail}"))
-            if len(shown) < len(named):
-                session.note("  … --verbose shows more")
 
 
 def _search(session: Session) -> int:
@@ -238,6 +236,7 @@ def _status(session: Session) -> int:
 
     counts = count_knowledge(session.app.knowledge, work=Work(caller=session.caller))
     shown = {**counts, "bytes": format_bytes(counts["bytes"])}
+    shown = {re.sub("_|(?=[A-Z])", " ", name).capitalize(): each for name, each in shown.items()}
     return session.print_answer(counts, render_facts(shown, session.out))
 
 
