@@ -263,12 +263,6 @@ def test_a_pattern_that_does_not_compile_is_an_error_with_its_place(indexed: She
     assert "Traceback" not in done.stderr
 
 
-def test_the_regex_mode_of_search_prints_lines(indexed: Shell) -> None:
-    done = indexed.run("search", r"def \w+_item", "--mode", "regex")
-    assert done.stdout == "src/cart.py:4:    def add_item(self, item, quantity):\n"
-    assert indexed.run("search", "a", "--mode", "regex", "--all-projects").returncode == 2
-
-
 def test_documents_answer_where_no_code_has_the_words(indexed: Shell) -> None:
     done = indexed.run("search", "parcels", "--json")
     answer = json.loads(done.stdout)

@@ -23,7 +23,7 @@ from sonde.cli.arguments import (
 FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: found or done; nothing found; an error; Ctrl-C."""
 
-MODES = ("auto", "hybrid", "semantic", "lexical", "related", "history", "regex")
+MODES = ("auto", "hybrid", "semantic", "lexical", "related", "history")
 REPORTS = (
     "largest", "oldest", "newest", "by-extension", "by-age", "duplicates", "growth",
     "empty-folders",

@@ -90,7 +90,8 @@ def _print_import(session: Session, report: ImportReport) -> None:
             session.note(f"{count:,} skipped: {words}{packages and f'; pip install {packages}'}")
             named = [each for each in report.examples if each.reason == reason]
             for each in named if session.args.verbose else named[:_SHOWN_EXAMPLES]:
-                detail = f" ({each.detail})" if each.detail and each.detail not in words else ""
+                is_known = each.detail in f"{words} {each.path}"
+                detail = "" if is_known else f" ({each.detail})"
                 session.note(escape_controls(f"  {each.path}{detail}"))
 
 

@@ -12,7 +12,7 @@ from sonde.cli.colors import color_code
 from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, escape_controls
-from sonde.errors import DocsIndexNotFound, InvalidRequest
+from sonde.errors import DocsIndexNotFound
 from sonde.text.formats import count_of, format_heading
 from sonde.text.highlight import Finder, find_query_words, join_parts
 from sonde.text.languages import language_of
@@ -30,7 +30,6 @@ _DOUBTFUL = "No exact match"
 _DOCUMENTS = "no code contains these words; documents do (--docs)"
 _DOUBTFUL_HITS = 3  # of such an answer: enough to see whether one fits by meaning
 _MOST_HITS = 50  # what the verbs rank at most
-_MAX_LINES = 100_000  # without --limit: more than anybody reads, and still little memory
 _COMMIT_CHARS, _MESSAGE_LINES = 10, 6
 """Shown of a commit: the length of its id as git abbreviates it, lines of message, and paths."""
 _TERMINAL_TOKENS = 20_000
@@ -41,8 +40,6 @@ def run_search(session: Session) -> int:
     """Answer a question from the project's code, or from its documents if no code has its words."""
     args = session.args
     query = " ".join(args.query)
-    if args.mode == "regex":
-        return _search_lines(session, query)
     answer = _ask(session, query, docs=args.docs)
     if _is_doubtful(answer) and not args.docs and args.mode in (None, "auto"):
         with suppress(DocsIndexNotFound):
@@ -118,32 +115,6 @@ def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: st
     if "nextCursor" in answer:
         after = (args.cursor or 0) + len(answer["results"])
         session.note(f"more: repeat with --all, or --cursor {after}")
-
-
-def _search_lines(session: Session, pattern: str) -> int:
-    """`--mode regex`: the lines that match."""
-    from sonde.tools.code import grep
-
-    args = session.args
-    if args.all_projects or args.docs:
-        raise InvalidRequest(
-            "mode=regex",
-            user_message="A regular expression searches one project, code and docs alike.",
-            next_action="Leave out --all-projects and --docs; name the project with --project.",
-        )
-    paths = (session.inside(args.path),) if args.path else ()
-    limit = args.limit or _MAX_LINES
-    with session.working() as work:
-        answer = grep(
-            session.app, pattern, paths=paths, limit=limit, project=session.project, work=work
-        )
-    look = Style(session.out, session.show_path)
-    lines = (
-        f"{look.path(row['path'])}:{row['line']}:{escape_controls(row['text'])}"
-        for row in answer["matches"]
-    )
-    note = "more lines may match; see them with --limit N" if answer["truncated"] else ""
-    return session.print_answer(answer, lines, note, found=bool(answer["matches"]))
 
 
 def run_files(session: Session) -> int:
