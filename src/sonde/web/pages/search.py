@@ -222,7 +222,9 @@ def _find_all(app: App, asked: SearchForm, work: Work) -> ResultPage:
         return _find_knowledge(app, asked, work)
     notes: Sequence[FileGroup] = ()
     if not asked.cursor and not query.conditions:
-        notes = _find_knowledge(app, asked, work, limit=_NOTES).groups
+        found = _find_knowledge(app, asked, work, limit=_NOTES).groups
+        # of a conversation, the best message
+        notes = [*{one.href.partition("%23")[0]: one for one in reversed(found)}.values()][::-1]
     return find_hits(app, asked, work, notes)
 
 
