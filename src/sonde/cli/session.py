@@ -231,7 +231,8 @@ class Session:
         elif action == type(error).next_action:
             action = _ACTIONS.get(error.code, action)
         paint = self.err.paint
-        lines = [f"{paint('bad', 'sonde:')} {escape_controls(error.user_message)}"]
+        message = error.user_message.removesuffix(" Would you like to index it now?")
+        lines = [f"{paint('bad', 'sonde:')} {escape_controls(message)}"]
         # who has just said no needs no advice on how to say yes
         if not error.facts.get("declined"):
             lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")

@@ -261,12 +261,9 @@ def render_facts(facts: Mapping[str, object], screen: Screen) -> Iterator[str]:
         label = screen.paint("dim", f"{key:<{width}}")
         lines = value if isinstance(value, list | tuple) else [value]
         for item in lines:
-            yield f"{label}  {_show_value(item)}"
+            text = f"{item:,}" if isinstance(item, int) else escape_controls(str(item))
+            yield f"{label}  {text}"
             label = " " * width
-
-
-def _show_value(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else escape_controls(str(value))
 
 
 _EDITORS = {

@@ -97,8 +97,7 @@ def run_verb(session: Session) -> int:
     if session.args.command == "reindex":
         return _print_indexed(session, answer)
     flushed = f"{answer.get('filesIndexed')} indexed, {answer.get('filesRemoved')} removed"
-    said = str(answer.get("message", flushed))
-    return session.print_done(answer, said)
+    return session.print_done(answer, str(answer.get("message", flushed)))
 
 
 def run_store(session: Session) -> int:

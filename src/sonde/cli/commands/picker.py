@@ -42,7 +42,6 @@ _KEYS = {
     b"\x08": "erase", b"\x17": "erase word", b"\x15": "clear", b"\x03": "quit", b"\x04": "quit",
     b"\x1b": "quit",
 }  # fmt: skip
-_INVITATION = "type a question, a name, a path or an error message"
 _HELP = "↑↓ choose · Enter open · Tab kind · Ctrl-T project · Esc leave"
 
 
@@ -194,7 +193,9 @@ class Picker:
         head = f"{screen.paint('bold', '> ')}{prepare_line(self._question.words)[0]}"
         lines = [head, f"{kinds}  {screen.paint('dim', place)}"]
         if not self._question.words and not self._entries:
-            lines.append(screen.paint("dim", f"  {_INVITATION}"))
+            lines.append(
+                screen.paint("dim", "  type a question, a name, a path or an error message")
+            )
         lines += [
             self._draw_entry(entry, width, is_chosen=at == self._at)
             for at, entry in enumerate(self._entries[top : top + rows], top)

@@ -27,6 +27,7 @@ _COMMENTS = ("#", "//", "/*", "*", "--", ";", '"', "'")
 """Starts of lines that end the signature of a definition, not the definition itself."""
 _DOUBTFUL = "No exact match"
 """How the note begins if the index contains no word of the query."""
+_NO_INDEX = "no index yet: with `sonde index`, searches are faster and find by meaning"
 _DOCUMENTS = "no code contains these words; documents do (--docs)"
 _DOUBTFUL_HITS = 3  # of such an answer: enough to see whether one fits by meaning
 _MOST_HITS = 50  # what the verbs rank at most
@@ -67,8 +68,7 @@ def run_search(session: Session) -> int:
 
 def _is_doubtful(answer: SearchAnswer) -> bool:
     """Whether nothing was found, or only what is near in meaning."""
-    note = answer["metadata"].get("note", "")
-    return not answer["results"] or note.startswith(_DOUBTFUL)
+    return not answer["results"] or answer["metadata"].get("note", "").startswith(_DOUBTFUL)
 
 
 def _ask(session: Session, query: str, *, docs: bool) -> SearchAnswer:
@@ -252,7 +252,9 @@ def describe_search(answer: SearchAnswer) -> list[str]:
         notes.append("cut to the size limit; see more with --max-tokens or --limit")
     metadata = answer["metadata"]
     freshness = metadata.get("freshness", "complete")
-    if not freshness.startswith(("complete", "no index")):  # a note says the latter
+    if freshness.startswith("no index"):
+        return [*notes, _NO_INDEX]
+    if not freshness.startswith("complete"):
         notes.append(escape_controls(freshness))
     if (note := metadata.get("note")) and not freshness.startswith("empty"):
         notes.append(escape_controls(note))

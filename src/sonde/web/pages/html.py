@@ -332,7 +332,7 @@ def _describe_state(row: Mapping[str, Any], job: Mapping[str, Any] | None) -> li
         progress = job.get("progress") or {}
         total, done = progress.get("total"), progress.get("done", 0)
         return ["indexing", f", {done:,} of {total:,} files" if total else None]
-    status = str(row["status"])
+    status = row["status"]
     words = {"ready": "ready", "incomplete": "not finished: the last run was interrupted"}
     changed = row.get("lastUpdated")
     return [words.get(status, status.replace("_", " ")),
@@ -348,8 +348,8 @@ def show_card(row: Mapping[str, Any], job: Mapping[str, Any] | None) -> Markup:
         tag("h3", show_icon("layers"),
             tag("a", name_folder(root), href=link_to("/view", project=root, path="/"),
                 class_="open")),
-        tag("p", tag("i", class_=f"dot {kind}", aria_hidden="true"), _describe_state(row, job),
-            class_="state"),
+        tag("p", tag("i", class_=f"dot {kind}", aria_hidden="true"),
+            tag("span", _describe_state(row, job)), class_="state"),
         tag("p", show_place(root), class_="faint"),
         tag("p", tag("span", count_of(row["totalFiles"], "file"), f" · {row['storageSize']}"),
             tag("a", "Search", href=link_to("/", project=root), data_project=root,

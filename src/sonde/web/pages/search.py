@@ -169,8 +169,7 @@ def _show_completions(app: App, text: str, asked: SearchForm, known: Sequence[st
 
 
 def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str]) -> Markup:
-    is_asked = asked.query or asked.cursor
-    if not is_asked or not (known or asked.tab in ("knowledge", "lines")):
+    if not (asked.query or asked.cursor) or not (known or asked.tab in ("knowledge", "lines")):
         shown = asked.project if asked.project in known else next(iter(known), "")
         return show_home(app, shown, work)
     try:
