@@ -32,7 +32,7 @@ SCENES = (
     "sonde index",
     'sonde search "what keeps secrets out of the index" -n 1',
     "sonde search decode_cursor -n 1",
-    "sonde related src/sonde/paging/cursor.py:100 -n 1",
+    "sonde related src/sonde/policy/secrets.py:91 -n 1",
     r"sonde grep 'class \w+\(CatalogError' src --limit 5",
 )
 CELL, LINE, LEFT, TOP = 8.43, 19, 18, 54

@@ -86,7 +86,7 @@ def test_status_shows_the_index_and_its_absence_is_an_error(shell: Shell) -> Non
     assert told["code"] == "INDEX_NOT_FOUND"
     assert told["nextAction"]
     shell.run("index")
-    assert "Total files" in shell.run("status").stdout
+    assert "Contents" in shell.run("status").stdout
     assert json.loads(shell.run("status", "--json").stdout)["status"] == "ready"
 
 
@@ -111,7 +111,7 @@ def test_delete_asks_and_only_yes_is_yes(shell: Shell) -> None:
     assert shell.run("status").returncode == 0
     code, screen = shell.type("delete", answers=(("[y/N]", "y"),))
     assert code == 0
-    assert "deleted successfully" in screen
+    assert "Index deleted successfully" in screen
     assert shell.run("status").returncode == 2
     assert (shell.folder / "src/cart.py").exists()
 
@@ -223,3 +223,21 @@ def test_agents_are_served_over_stdin_and_stdout(shell: Shell) -> None:
     assert rest == ""
     assert answers[0]["result"]["serverInfo"]["name"] == "sonde"
     assert "search_code" in {tool["name"] for tool in answers[1]["result"]["tools"]}
+
+
+def test_a_folder_without_text_is_said_to_be_one_and_where_its_files_are_read(
+    shell: Shell, tmp_path: Path
+) -> None:
+    folder = tmp_path / "my pictures"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(64))
+    done = shell.run("index", "--yes", cwd=folder)
+    assert "✓" not in done.stdout
+    assert "No file was indexed. Left out: 1 binary." in done.stderr
+    assert f"`sonde knowledge import '{folder}'` reads them" in done.stderr
+
+
+def test_without_jobs_it_says_so(shell: Shell) -> None:
+    done = shell.run("jobs")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no job has run yet" in done.stderr

@@ -71,7 +71,7 @@ def test_options_and_words_come_in_any_order(
         (["grep", "-iq7", "x"], "there is no option -7 (in -iq7)"),
         (["status", "x"], "unexpected argument 'x'"),
         (["store"], "usage: sonde store convert sqlite|lance [options]; see `sonde help store`"),
-        (["files"], "GLOB is missing"),
+        (["files"], "NAME is missing"),
         (["users"], "ACTION is missing; choose from add, list, revoke"),
     ],
 )

@@ -88,7 +88,7 @@ def test_typing_shows_hits_with_a_preview_and_enter_opens_the_editor(
     indexed: Shell, editor: Path
 ) -> None:
     with open_terminal(indexed, EDITOR=str(editor)) as terminal:
-        assert "Ctrl-T project" in terminal.see("code docs lines files")
+        assert "Ctrl-T project" in terminal.see("type a question")
         terminal.press("send invoice")
         seen = terminal.see("▌ src/mail/send.py:1")
         assert "> send invoice" in seen

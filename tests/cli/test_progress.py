@@ -28,10 +28,11 @@ def test_the_bar_is_always_as_wide_as_itself(share: float) -> None:
 @pytest.mark.row("000-P51")
 def test_a_terminal_sees_one_line_that_goes_away() -> None:
     stream = io.StringIO()
-    with ProgressLine(stream, Screen(tty=True, width=40)) as line:
-        line.show(Progress("indexing", 1, 1000, message="a very long message " * 5))
-        line.show(Progress("indexing", 2, 1000))
-        line.show(Progress("indexing", 1000, 1000))
+    line = ProgressLine(stream, Screen(tty=True, width=40))
+    line.show(Progress("indexing", 1, 1000, message="a very long message " * 5))
+    line.show(Progress("indexing", 2, 1000))
+    line.show(Progress("indexing", 1000, 1000))
+    line.clear()
     drawn = stream.getvalue().split("\r\x1b[K")
     assert drawn[0] == ""
     assert drawn[-1] == ""
@@ -42,6 +43,7 @@ def test_a_terminal_sees_one_line_that_goes_away() -> None:
 
 def test_a_pipe_sees_nothing() -> None:
     stream = io.StringIO()
-    with ProgressLine(stream, Screen()) as line:
-        line.show(Progress("indexing", 1, 10))
+    line = ProgressLine(stream, Screen())
+    line.show(Progress("indexing", 1, 10))
+    line.clear()
     assert stream.getvalue() == ""

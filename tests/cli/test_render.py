@@ -128,15 +128,14 @@ def test_a_terminal_groups_matches_under_their_file_and_paints_them() -> None:
     ]
 
 
-def test_facts_are_aligned_labelled_and_nested() -> None:
-    facts: dict[str, Any] = {"totalFiles": 12345, "watcherActive": False, "gone": None, "none": ()}
-    facts["docs"] = {"totalDocs": 0, "model-1": "2/2"}
+def test_facts_are_aligned_and_labelled() -> None:
+    facts: dict[str, Any] = {"Total files": 12345, "Gone": None, "None": ()}
+    facts |= {"Left out": ["a.bin", "\x1b.key"], "model-1": "2/2"}
     assert list(render_facts(facts, Screen())) == [
-        "Total files     12,345",
-        "Watcher active  no",
-        "Docs",
-        "  Total docs  0",
-        "  model-1     2/2",
+        "Total files  12,345",
+        "Left out     a.bin",
+        "             \\x1b.key",
+        "model-1      2/2",
     ]
 
 

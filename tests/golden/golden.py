@@ -32,7 +32,7 @@ _VARYING = (
     (r"\b\d+(\.\d+)?( ?ms|s)\b(?! ago)", "<duration>"),
     (r'("(?:searchTimeMs|seconds|sizeOnDisk|bytes|\w*_ms|\w*DurationMs)": )[\d.]+', r"\1<number>"),
     (r'("storageSize": )"[^"]+"', r'\1"<size>"'),
-    (r"(?m)^((?:Storage size|Bytes) +).+", r"\1<size>"),
+    (r"(?m)^((?:Size|Bytes) +).+", r"\1<size>"),
     (r"\bjust now\b|\b\d+ (?:second|minute|hour)s? ago\b", "<age>"),
     (r"(?m)^(?:PROJECT|JOB) .*|^.*<age>.*$", lambda found: re.sub("   +", "  ", found[0])),
     (r"\b\d+[KM]B +(?=<age>)", "<size>  "),

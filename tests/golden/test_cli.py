@@ -18,7 +18,6 @@ ASKED = {
         "search|how are passwords stored?|-n|3",
         "search|refuse clients that send too many requests|-n|3|--scores|--explain",
         "search xyzzyqwerty --mode lexical",
-        "search|def \\w+_password|--mode|regex",
     ],
     "search-more": [
         "search|how do I roll back a release|--docs|-n|2",

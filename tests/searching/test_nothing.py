@@ -80,6 +80,11 @@ def test_hits_that_hold_none_of_the_words_are_said_to_be_near_in_meaning_only(ap
     assert "note" not in search_code(app, "conection count", work=Work())["metadata"]
 
 
+def test_words_are_named_as_they_were_typed(app: App) -> None:
+    answer = search_code(app, "Schlüssel walrus", work=Work())
+    assert answer["metadata"]["note"].startswith("No exact match for: Schlüssel, walrus.")
+
+
 @pytest.mark.parametrize("query", ["frobnicate", "open_conection", "ParseFrobnicator"])
 def test_a_word_that_occurs_nowhere_finds_nothing(app: App, query: str) -> None:
     for mode in ("auto", "hybrid"):

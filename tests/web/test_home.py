@@ -115,6 +115,13 @@ def test_knowledge_is_filtered_by_source_tag_and_date(site):
     assert "Nothing matches" in read_page(server, "/knowledge", q="peas", label="work").text
 
 
+def test_a_conversation_is_shown_once_beside_files(site):
+    alone = read_page(site[0], "/", q="sell slowly", tab="knowledge")
+    assert sum("/entry?uri=chats" in link for link in alone.links) > 1, "each message of its own"
+    page = read_page(site[0], "/", q="sell slowly")
+    assert sum("/entry?uri=chats" in link for link in page.links) == 1
+
+
 def test_entries_are_rendered_and_conversations_look_like_some(site):
     server = site[0]
     page = read_page(server, "/knowledge", source="chats")

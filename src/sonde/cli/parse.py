@@ -23,7 +23,7 @@ from sonde.cli.arguments import (
 FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: found or done; nothing found; an error; Ctrl-C."""
 
-MODES = ("auto", "hybrid", "semantic", "lexical", "related", "history", "regex")
+MODES = ("auto", "hybrid", "semantic", "lexical", "related", "history")
 REPORTS = (
     "largest", "oldest", "newest", "by-extension", "by-age", "duplicates", "growth",
     "empty-folders",
@@ -73,13 +73,13 @@ COMMANDS = (
         _value("--from", metavar="URL", dest="shared",
                about="start from a shared index, which `sonde push` fills"),
     ), "sonde index ~/code/app"),
-    Command("search", "search by meaning and by words", "search:run_search", (
+    Command("search", "search code, or documents if no code has the words", "search:run_search", (
         _value("query", metavar="QUERY", takes="many", needed=True,
                about="a question, words, or a name"),
         _UNDER,
-        _value("--mode", choices=MODES, about="how to search (default: auto)"),
+        _value("--mode", choices=MODES, about=f"how to search (default: auto): {', '.join(MODES)}"),
         _LIMIT,
-        _flag("--docs", about="search documentation instead of code"),
+        _flag("--docs", about="search documents only"),
         _flag("--all-projects", about="search every indexed project"),
         _flag("--explain", about="explain why each result ranks where it does"),
         _flag("--scores", about="show scores"),
@@ -87,7 +87,7 @@ COMMANDS = (
         _flag("--all", about="every result, not only the first page"),
         _number("--cursor", about="continue after this many results"),
         _flag("--json-lines", about="print each result as one line of JSON"),
-        _number("--max-tokens", about="size of the answer"),
+        _number("--max-tokens", about="size of the answer (default: 20000; with --json 2000)"),
         _FULL,
     ), "sonde search 'where are retries limited?' --path src/"),
     Command("grep", "find lines that match a regular expression, as `rg` does", "grep:run_grep", (
@@ -146,7 +146,8 @@ COMMANDS = (
         _flag("--no-ignore", about="also what ignore files and the index leave out"),
         Option(("-u", "--unrestricted"), "as --no-ignore; -uu also hidden files", takes="count"),
         _flag("-L", "--follow", about="follow links that lead to files of the project"),
-        _value("--sort", choices=_ORDERS, about="order of files (default: path)"),
+        _value("--sort", choices=_ORDERS,
+               about="order of files: path (default), modified, accessed, created or none"),
         _value("--sortr", choices=_ORDERS, about="the same, reversed"),
         _flag("--stats", about="print statistics at the end"),
         _number("-m", "--max-count", about="matching lines in each file"),
@@ -166,10 +167,10 @@ COMMANDS = (
         _LIMIT, _FULL,
     ), "sonde history 'why are requests retried'"),
     Command("files", "find files by name", "search:run_files", (
-        _value("glob", metavar="GLOB", needed=True,
-               about="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
+        _value("glob", metavar="NAME", needed=True,
+               about="part of a path, or a glob such as 'src/**/*.{md,txt}'"),
         _number("-n", "--limit", about="matches (default: 20)"),
-    ), "sonde files '**/test_*.py'"),
+    ), "sonde files auth.ts"),
     Command("knowledge",
             "import, search, read and edit notes, media, chats, characters and prompts",
             "knowledge:run_knowledge", (
@@ -178,8 +179,8 @@ COMMANDS = (
         _value("arguments", takes="many", metavar="ARGUMENT", words="file",
                about="of import: a folder or file; of search: words; of get, edit and delete: an "
                 "address (notes://ID); of add: the text; of export and restore: a file"),
-        _value("--as", dest="source", choices=KNOWLEDGE,
-               about="import as, search in, or add to this source"),
+        _value("--as", dest="source", choices=KNOWLEDGE, metavar="SOURCE",
+               about=f"import as, search in, or add to: {', '.join(KNOWLEDGE)}"),
         _value("--title", metavar="TITLE", about="title of the entry that is added or edited"),
         _value("--tags", metavar="A,B", about="its tags"),
         _LIMIT,
@@ -190,8 +191,9 @@ COMMANDS = (
     Command("tree", "scan a folder and show what takes up space", "disk:run_tree", (
         _value("path", metavar="PATH", words="folder", about="the folder (default: here)"),
         _number("-d", "--depth", about="levels shown (default: 1)"),
-        _number("-n", "--limit", about="rows of each folder (10)"),
-        _value("--sort", choices=("size", "name", "modified"), about="order (default: size)"),
+        _number("-n", "--limit", about="rows of each folder (default: 10)"),
+        _value("--sort", choices=("size", "name", "modified"),
+               about="order: size (default), name or modified"),
         _number("--max-depth", about="do not scan deeper"),
         _flag("--follow-symlinks", about="also count the targets of links"),
         _flag("--no-scan", about="show the last scan without scanning again"),
@@ -202,7 +204,8 @@ COMMANDS = (
     Command("setup", "add sonde to the configuration of your agents", "setup:run_setup", (
         _value("agents", takes="many", metavar="AGENT", words="agent",
                about="which (default: those found)"),
-        _value("--scope", choices=("user", "project"), about="for all projects, or this one"),
+        _value("--scope", choices=("user", "project"),
+               about="user: for all projects (default); project: for this one"),
         _flag("--guide", about="also add a short section about sonde to the agents' instructions"),
         _flag("--no-skill", about="do not add a skill for agents that support them"),
         _flag("--print-guide", about="print twenty lines to paste into any agent's instructions"),

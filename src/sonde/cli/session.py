@@ -66,6 +66,7 @@ class Session:
         streams = (console.stdout, console.stderr)
         screens = [open_screen(each, args.color or "auto", console.environ) for each in streams]
         self.out, self.err = (replace(each, here=str(console.here or "")) for each in screens)
+        self._line = ProgressLine(console.stderr, Screen() if args.quiet else self.err)
         self.interrupted = False
         self._work: Work | None = None
         self.lend_app, self.serve_client = lend_app, serve_client
@@ -155,15 +156,14 @@ class Session:
     def working(self, agreed: Callable[[str], bool] = lambda _question: False) -> Iterator[Work]:
         """Long work with a progress line and questions; the first Ctrl-C cancels it cleanly. A
         question for which `agreed` is true is answered yes without being asked."""
-        line = ProgressLine(self.console.stderr, Screen() if self.args.quiet else self.err)
 
         def ask(question: str) -> bool | None:
-            line.clear()
+            self._line.clear()
             if self.settings.assume_yes or agreed(question):
                 return True
             return self.console.ask_yes(question) if self.console.is_interactive() else None
 
-        work = Work(report=line.show, ask=ask, caller=self.caller)
+        work = Work(report=self._line.show, ask=ask, caller=self.caller)
 
         def stop(_number: int, _frame: FrameType | None) -> None:
             signal.signal(signal.SIGINT, before)
@@ -175,9 +175,9 @@ class Session:
         is_own = self.lend_app is None  # else the front gets the signal
         before = signal.signal(signal.SIGINT, stop) if is_own else None
         try:
-            with line:
-                yield work
+            yield work
         finally:
+            self._line.clear()
             self._work = None
             if is_own:
                 signal.signal(signal.SIGINT, before)
@@ -216,6 +216,7 @@ class Session:
 
     def note(self, text: str, style: str = "dim") -> None:
         """Print a remark on the answer, on stderr."""
+        self._line.clear()
         if not self.args.quiet:
             self.console.stderr.write(self.err.paint(style, text) + "\n")
 
@@ -230,7 +231,8 @@ class Session:
         elif action == type(error).next_action:
             action = _ACTIONS.get(error.code, action)
         paint = self.err.paint
-        lines = [f"{paint('bad', 'sonde:')} {escape_controls(error.user_message)}"]
+        message = error.user_message.removesuffix(" Would you like to index it now?")
+        lines = [f"{paint('bad', 'sonde:')} {escape_controls(message)}"]
         # who has just said no needs no advice on how to say yes
         if not error.facts.get("declined"):
             lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")
@@ -240,6 +242,7 @@ class Session:
 
     def print_lines(self, lines: Iterable[str]) -> None:
         """Print text for people, on stdout."""
+        self._line.clear()
         for line in lines:
             self.console.stdout.write(f"{line}\n")
 
@@ -301,7 +304,7 @@ def ask_root(console: Console, here: Path) -> Path:
         " [2] Enter a custom path\n"
         " Choice: "
     )
-    if choice == "1":
+    if choice.lower() in ("1", "y", "yes"):
         return here
     typed = console.ask_line("Path: ") if choice == "2" else ""
     if not typed:

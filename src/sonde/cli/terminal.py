@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, Self, TextIO
+from typing import Any, Literal, TextIO
 
 from sonde.text.formats import format_seconds
 from sonde.text.highlight import TextSpan
@@ -185,12 +185,6 @@ class ProgressLine:
         self._stage = ""
         self._visible = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
     def show(self, progress: Progress) -> None:
         """Draw, unless the line was drawn a moment ago."""
         now = time.monotonic()
@@ -259,44 +253,17 @@ def render_table(
         yield screen.paint("dim", line) if not index else line
 
 
-def render_facts(facts: Mapping[str, object], screen: Screen, indent: str = "") -> Iterator[str]:
-    """An answer as aligned `Label  value` lines; nested values follow, indented."""
+def render_facts(facts: Mapping[str, object], screen: Screen) -> Iterator[str]:
+    """Facts as aligned `Label  value` lines; a list has a line for each item."""
     shown = {key: value for key, value in facts.items() if value or isinstance(value, int)}
-    width = max((len(_label(key)) for key in shown), default=0)
+    width = max(map(len, shown), default=0)
     for key, value in shown.items():
-        label = screen.paint("dim", f"{_label(key):<{width}}")
-        if isinstance(value, Mapping):
-            yield f"{indent}{label}".rstrip()
-            yield from render_facts(value, screen, indent + "  ")
-        elif isinstance(value, list | tuple):
-            yield f"{indent}{label}".rstrip()
-            yield from (f"{indent}  {_show_item(item)}" for item in value)
-        else:
-            yield f"{indent}{label}  {_show_value(value)}"
-
-
-def _label(key: str) -> str:
-    """`totalFiles` -> `Total files`; anything but an identifier is kept."""
-    if not key.isidentifier():
-        return escape_controls(key)
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", key).lower()
-    return words[:1].upper() + words[1:]
-
-
-def _show_value(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    return escape_controls(str(value))
-
-
-def _show_item(item: object) -> str:
-    if isinstance(item, Mapping):
-        return "  ".join(_show_value(value) for value in item.values())
-    return _show_value(item)
+        label = screen.paint("dim", f"{key:<{width}}")
+        lines = value if isinstance(value, list | tuple) else [value]
+        for item in lines:
+            text = f"{item:,}" if isinstance(item, int) else escape_controls(str(item))
+            yield f"{label}  {text}"
+            label = " " * width
 
 
 _EDITORS = {

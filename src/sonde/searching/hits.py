@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sonde.ranking.question import Question, shorten_word
 from sonde.stores.chunks.base import ChunkStore
-from sonde.text.words import fold_name
+from sonde.text.words import find_words, fold_name, fold_text
 from sonde.types import FileContent, FileState, Hit, ListedFile, Skipped, Span
 
 _MOST_WORDS = 8  # of the query that a note mentions
@@ -82,7 +82,7 @@ def explain_no_results(
     if filters and not allowed:
         return f"No indexed file fits {' and '.join(filters)}; {files:,} files are indexed."
     counted = _count_terms(stores, _list_terms(question))
-    said = _describe_unknown(stores, [term for term, count in counted.items() if not count])
+    said = _describe_unknown(stores, question, [t for t, count in counted.items() if not count])
     if occurs_nowhere(stores, question):
         names = _find_names(stores, question.text)
         said += [f"Names like it: {', '.join(names)}."] if names else []
@@ -101,7 +101,9 @@ def explain_missing_words(stores: Sequence[ChunkStore], question: Question) -> s
         return f"No exact match for: {question.text}. Showing results for its parts."
     if not terms or any(counted.values()):
         return ""
-    return " ".join([*_describe_unknown(stores, terms), "Showing semantically similar results."])
+    return " ".join(
+        [*_describe_unknown(stores, question, terms), "Showing semantically similar results."]
+    )
 
 
 def occurs_nowhere(stores: Sequence[ChunkStore], question: Question) -> bool:
@@ -125,8 +127,12 @@ def _list_terms(question: Question) -> Sequence[str]:
     return (question.report.terms if question.report else question.terms)[:_MOST_WORDS]
 
 
-def _describe_unknown(stores: Sequence[ChunkStore], unknown: Sequence[str]) -> list[str]:
-    said = [f"No exact match for: {', '.join(unknown)}."] if unknown else []
+def _describe_unknown(
+    stores: Sequence[ChunkStore], question: Question, unknown: Sequence[str]
+) -> list[str]:
+    typed = {fold_text(word): word for word in find_words(question.text) if not word.isascii()}
+    words = ", ".join(typed.get(term, term) for term in unknown)
+    said = [f"No exact match for: {words}."] if unknown else []
     near = [word for term in unknown for word in _find_similar(stores, term)]
     return [*said, f"Similar words in the index: {', '.join(near)}."] if near else said
 

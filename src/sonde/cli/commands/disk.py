@@ -197,6 +197,8 @@ def _describe(session: Session, index: DiskIndex, report: ScanReport | None) -> 
 
 def _sum_up(report: ScanReport) -> str:
     counts = {"added": report.added, "changed": report.changed, "removed": report.removed}
+    if report.added + 1 >= report.files + report.folders:  # the first scan: everything is new
+        counts = {}
     changes = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number)
     files, folders = count_of(report.files, "file"), count_of(report.folders, "folder")
     line = f"{files}, {folders} in {format_seconds(round(report.seconds, 2))}"
@@ -232,4 +234,5 @@ def run_jobs(session: Session) -> int:
         yield from render_table(head, rows, session.out)
 
     answer = {"jobs": [show_job(record, caller) for record in records]}
-    return session.print_answer(answer, draw(), found=bool(records))
+    note = "" if records else "no job has run yet"
+    return session.print_answer(answer, draw(), note, found=bool(records))

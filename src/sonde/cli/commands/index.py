@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, escape_controls, render_facts, render_table
+from sonde.policy.roots import MARKERS
 from sonde.text.formats import count_of, format_moment, format_seconds
 
 if TYPE_CHECKING:
-    from sonde.tools.shapes.rfc import ProjectsAnswer
+    from sonde.tools.shapes.rfc import IndexAnswer, ProjectsAnswer
 
 _SKIP_REASONS = {
     "denied": "on the deny list",
@@ -49,23 +51,35 @@ def run_index(session: Session) -> int:
         taken = fetch_vectors(session.app.workspace, session.opened, work)
         if session.args.deep:
             embed_index(session.app.workspace, session.opened, work, wait=True)
+    return _print_indexed(session, answer, taken)
+
+
+def _print_indexed(session: Session, answer: IndexAnswer, taken: str = "") -> int:
+    """Print what the index holds now, and what was left out."""
     if session.args.json:
         session.print_json(answer)
         return FOUND
-    paint = session.out.paint
-    files, chunks = answer["filesIndexed"], answer["chunksCreated"]
-    counts = f"{count_of(files, 'file')}, {count_of(chunks, 'chunk')}"
-    place = paint("path", escape_controls(answer["projectPath"]))
-    session.print_lines([f"{paint('good', '✓')} {counts} in {answer['duration']}  {place}"])
+    paint, skipped = session.out.paint, answer.get("skipped", {})
+    if files := answer["filesIndexed"]:
+        counts = f"{count_of(files, 'file')}, {count_of(answer['chunksCreated'], 'chunk')}"
+        place = paint("path", escape_controls(answer["projectPath"]))
+        session.print_lines([f"{paint('good', '✓')} {counts} in {answer['duration']}  {place}"])
     for said in filter(None, (answer.get("message"), taken)):
         session.note(escape_controls(said))
-    if skipped := answer.get("skipped"):
-        reasons = ", ".join(
-            f"{count:,} {_SKIP_REASONS.get(reason, reason.replace('_', ' '))}"
-            for reason, count in skipped.items()
-        )
-        session.note(f"left out: {reasons}; see `sonde status`")
+    if files and skipped:
+        session.note(f"left out: {_name_reasons(skipped)}; see `sonde status`")
+    root = session.opened.root
+    if "binary" in skipped and not any((root / marker).exists() for marker in MARKERS):
+        place = escape_controls(shlex.quote(str(root)))
+        session.note(f"PDFs, office files, pictures: `sonde knowledge import {place}` reads them")
     return FOUND
+
+
+def _name_reasons(skipped: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{count:,} {_SKIP_REASONS.get(reason, reason.replace('_', ' '))}"
+        for reason, count in skipped.items()
+    )
 
 
 def run_verb(session: Session) -> int:
@@ -73,14 +87,17 @@ def run_verb(session: Session) -> int:
     from sonde.projects.maintenance import flush_index
     from sonde.tools.index import delete_index, reindex_project
 
-    verbs: dict[str, Callable[..., Mapping[str, object]]] = {
+    verbs: dict[str, Callable[..., Any]] = {
         "reindex": reindex_project,
         "delete": delete_index,
         "flush": lambda app, **given: flush_index(app.workspace, **given),
     }
     with session.working() as work:
         answer = verbs[session.args.command](session.app, project=session.project, work=work)
-    return session.print_answer(answer, render_facts(answer, session.out))
+    if session.args.command == "reindex":
+        return _print_indexed(session, answer)
+    flushed = f"{answer.get('filesIndexed')} indexed, {answer.get('filesRemoved')} removed"
+    return session.print_done(answer, str(answer.get("message", flushed)))
 
 
 def run_store(session: Session) -> int:
@@ -162,21 +179,34 @@ def run_status(session: Session) -> int:
 
     with session.working() as work:
         answer = get_index_status(session.app, project=session.project, work=work)
-    now, details = time.time(), dict[str, object](answer["details"])
-    details["following"] = _describe_following(answer["details"]["following"])
-    if checks := answer["details"].get("integrity"):
-        repaired = sum(checks.get("repaired", {}).values()) or "nothing"
-        last = format_moment(checks.get("lastCheck"), now)
-        details["integrity"] = {"lastCheck": last, "repaired": repaired}
-    shown = {**answer, "lastUpdated": format_moment(answer["lastUpdated"], now), "details": details}
-    note, deep = "", session.app.workspace.deep
-    stores = session.opened.stores().values() if deep else ()
-    if deep and any(have < total for have, total in (s.coverage(deep.name) for s in stores)):
-        note = (
-            f"{deep.name} ranks answers a little better; a running server computes its vectors "
-            "when idle, `sonde index --deep` now"
-        )
-    return session.print_answer(answer, render_facts(shown, session.out), note)
+    now, details = time.time(), answer["details"]
+    files, documents = count_of(answer["totalFiles"], "file"), details["docs"]["totalDocs"]
+    chunks = count_of(answer["totalChunks"], "chunk")
+    checks, error = details.get("integrity", {}), details.get("lastError", {})
+    examples, config = details.get("skippedExamples", ()), details.get("config")
+    repaired = sum(checks.get("repaired", {}).values()) or "nothing"
+    shown = {
+        "Project": answer["projectPath"],
+        "Status": "; ".join(filter(None, (answer["status"], details.get("freshness")))),
+        "Error": error.get("userMessage"),
+        "Contents": f"{files}, {documents:,} of them documents; {chunks}",
+        "Size": answer["storageSize"],
+        "Updated": format_moment(answer["lastUpdated"], now),
+        "Changes": _describe_following(details["following"]),
+        "Checked": checks and f"{format_moment(checks['lastCheck'], now)}; repaired {repaired}",
+        "Model": details.get("otherModel"),
+        "Deep vectors": details.get("deepVectorsWait"),
+        "Warnings": details.get("warnings"),
+        "Left out": _name_reasons(details.get("skipped", {})),
+        "Such as": [f"{one['path']}: {one.get('detail') or one['reason']}" for one in examples],
+        "Settings": config and f"{config}: what `allow` names there is indexed after all",
+    }
+    deep = session.app.workspace.deep
+    have, _, total = details["vectors"].get(deep.name if deep else "", "").partition("/")
+    note = "deep vectors rank a little better: servers compute them when idle, `index --deep` now"
+    return session.print_answer(
+        answer, render_facts(shown, session.out), note if have != total else ""
+    )
 
 
 def _describe_following(state: Mapping[str, object]) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import platform
-import shlex
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -108,12 +106,11 @@ def _edit(session: Session, project: Path | None) -> int:
         raise ProjectNotDetected("`config edit` needs a project")
     if not project.exists():
         raise IndexNotFound(f"{project} is written with the first index")
-    editor = session.environ.get("VISUAL") or session.environ.get("EDITOR")
-    if not editor or not session.console.is_interactive():
-        session.print_lines([str(project)])
-        session.note("edit this file; the next command uses it")
-        return FOUND
-    return subprocess.run([*shlex.split(editor), str(project)], check=False).returncode
+    if session.console.is_interactive():
+        return session.open_place(str(project), 1)
+    session.print_lines([str(project)])
+    session.note("edit this file; the next command uses it")
+    return FOUND
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
-from sonde.cli.terminal import escape_controls, render_facts
+from sonde.cli.terminal import Screen, escape_controls, render_facts
 from sonde.errors import Cancelled, InvalidRequest, list_packages
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of, format_bytes
+from sonde.text.highlight import Finder, find_query_words
 from sonde.types import Json
 
 if TYPE_CHECKING:
     from sonde.knowledge.importing import ImportReport
     from sonde.stores.knowledge.base import Entry, Source
 
-SHOWN_EXAMPLES = 10  # skipped files that are named without --verbose
+_SHOWN_EXAMPLES = 3  # skipped files that are named for each reason without --verbose
 
 
 def run_knowledge(session: Session) -> int:
@@ -84,12 +88,11 @@ def _print_import(session: Session, report: ImportReport) -> None:
             words = REASONS.get(reason) or ADMITTED.get(reason, reason)
             packages = list_packages("documents") if reason == "missing_extra" else ""
             session.note(f"{count:,} skipped: {words}{packages and f'; pip install {packages}'}")
-        shown = report.examples if session.args.verbose else report.examples[:SHOWN_EXAMPLES]
-        for each in shown:
-            detail = f" ({each.detail})" if each.detail else ""
-            session.note(escape_controls(f"  {each.path}: {each.reason}{detail}"))
-        if len(shown) < len(report.examples):
-            session.note("  … --verbose shows more")
+            named = [each for each in report.examples if each.reason == reason]
+            for each in named if session.args.verbose else named[:_SHOWN_EXAMPLES]:
+                is_known = each.detail in f"{words} {each.path}"
+                detail = "" if is_known else f" ({each.detail})"
+                session.note(escape_controls(f"  {each.path}{detail}"))
 
 
 def _search(session: Session) -> int:
@@ -105,15 +108,17 @@ def _search(session: Session) -> int:
     )
     found = answer["results"]
     note = "" if found else "nothing found; `sonde knowledge status` counts what there is"
-    lines = (line for row in found for line in _render_row(session, row))
-    return session.print_answer(answer, lines, note, found=bool(found))
+    find = find_query_words(" ".join(words))
+    lines = (line for row in found for line in ("", *_render_row(row, session.out, find)))
+    return session.print_answer(answer, islice(lines, 1, None), note, found=bool(found))
 
 
-def _render_row(session: Session, row: Json) -> Iterator[str]:
-    paint, title = session.out.paint, escape_controls(row["title"] or "(untitled)")
-    heading = f"# {row['title']} "
+def _render_row(row: Json, screen: Screen, find: Finder) -> Iterator[str]:
+    paint, title = screen.paint, escape_controls(row["title"] or "(untitled)")
     yield f"{paint('bold', title)}  {paint('path', escape_controls(row['uri']))}"
-    yield f"  {escape_controls((row['snippet'] or '').removeprefix(heading))}"
+    text = escape_controls((row["snippet"] or "").removeprefix(f"# {row['title']} "))
+    lines = textwrap.wrap(text, screen.width - 2) if screen.width else [text]
+    yield from (f"  {screen.mark(line, find(line))}" for line in lines)
     if row.get("duplicates"):
         named = [f"{each['file']} ({each['uri']})" for each in row["duplicates"]]
         more = row["duplicates_total"] - len(named)
@@ -232,6 +237,7 @@ def _status(session: Session) -> int:
 
     counts = count_knowledge(session.app.knowledge, work=Work(caller=session.caller))
     shown = {**counts, "bytes": format_bytes(counts["bytes"])}
+    shown = {re.sub("_|(?=[A-Z])", " ", name).capitalize(): each for name, each in shown.items()}
     return session.print_answer(counts, render_facts(shown, session.out))
 
 

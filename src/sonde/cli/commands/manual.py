@@ -17,8 +17,14 @@ from sonde.cli.parse import COMMANDS, FOUND, GLOBALS, unknown_command
 _ABOUT = "Find anything in code and documents: by meaning, by words, by pattern."
 _COLUMNS = 80  # of a help text: what every terminal has
 _INDENT = 26  # where the explanation of an option begins
-_FIRST = ("index", "search", "grep", "files", "tree", "knowledge", "setup", "serve")
-"""Commands that people use first; the others follow under their own heading."""
+_GROUPS = {
+    "search a project": "index search grep files related history",
+    "search notes and disks": "knowledge tree",
+    "agents and the browser": "setup serve mcp users embed",
+    "indexes": "status projects jobs check flush strategy reindex delete store push export",
+    "the installation": "doctor config model daemon uninstall completion help version",
+}
+"""Headings of the overview, with their commands in the order of first use."""
 FILES, FOLDERS = ":file", ":folder"
 """Lines that ask the shell to complete paths."""
 
@@ -50,11 +56,11 @@ def run_help(args: Arguments) -> int:
 def render_overview() -> Iterator[str]:
     """The help of `sonde` itself."""
     yield from ("usage: sonde COMMAND [options]", "", _ABOUT, "")
-    for title, chosen in (("first steps", True), ("more commands", False)):
+    known = {command.name: command for command in COMMANDS}
+    for title, names in _GROUPS.items():
         yield f"{title}:"
-        for command in COMMANDS:
-            if (command.name in _FIRST) is chosen:
-                yield from _render_row(command.name, command.about, 14)
+        for name in names.split():
+            yield from _render_row(name, known[name].about, 14)
         yield ""
     yield "global options:"
     yield from _render_options(GLOBALS)

@@ -192,6 +192,10 @@ class Picker:
         place = Path(self._question.project or self._searcher.root or ".").absolute().name
         head = f"{screen.paint('bold', '> ')}{prepare_line(self._question.words)[0]}"
         lines = [head, f"{kinds}  {screen.paint('dim', place)}"]
+        if not self._question.words and not self._entries:
+            lines.append(
+                screen.paint("dim", "  type a question, a name, a path or an error message")
+            )
         lines += [
             self._draw_entry(entry, width, is_chosen=at == self._at)
             for at, entry in enumerate(self._entries[top : top + rows], top)
@@ -323,6 +327,7 @@ class Searcher:
             done()
 
     def _answer(self, question: Asked, work: Work) -> tuple[list[Pick], str]:
+        from sonde.cli.commands.search import widen_name
         from sonde.projects.find import find_project
         from sonde.tools.code import grep, search_by_path, search_code, search_docs
         from sonde.tools.index import list_projects
@@ -342,7 +347,7 @@ class Searcher:
             found = grep(app, words, ignore_case=fold, limit=_LINES, project=root, work=work)
             return [Pick(row["path"], row["line"], row["text"]) for row in found["matches"]], ""
         if question.kind == "files":
-            glob = words if any(char in "*?[{" for char in words) else f"**/*{words}*"
+            glob = widen_name(words)
             files = search_by_path(app, glob, limit=_LINES, project=root, work=work)["matches"]
             return [Pick(path) for path in files], ""
         verb = search_docs if question.kind == "docs" else search_code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from sonde.cli.colors import color_code
 from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, escape_controls
-from sonde.errors import InvalidRequest
+from sonde.errors import DocsIndexNotFound
 from sonde.text.formats import count_of, format_heading
 from sonde.text.highlight import Finder, find_query_words, join_parts
 from sonde.text.languages import language_of
@@ -26,9 +27,10 @@ _COMMENTS = ("#", "//", "/*", "*", "--", ";", '"', "'")
 """Starts of lines that end the signature of a definition, not the definition itself."""
 _DOUBTFUL = "No exact match"
 """How the note begins if the index contains no word of the query."""
+_NO_INDEX = "no index yet: with `sonde index`, searches are faster and find by meaning"
+_DOCUMENTS = "no code contains these words; documents do (--docs)"
 _DOUBTFUL_HITS = 3  # of such an answer: enough to see whether one fits by meaning
 _MOST_HITS = 50  # what the verbs rank at most
-_MAX_LINES = 100_000  # without --limit: more than anybody reads, and still little memory
 _COMMIT_CHARS, _MESSAGE_LINES = 10, 6
 """Shown of a commit: the length of its id as git abbreviates it, lines of message, and paths."""
 _TERMINAL_TOKENS = 20_000
@@ -36,14 +38,18 @@ _TERMINAL_TOKENS = 20_000
 
 
 def run_search(session: Session) -> int:
-    """Answer a question about the project's code, or its documentation."""
+    """Answer a question from the project's code, or from its documents if no code has its words."""
     args = session.args
     query = " ".join(args.query)
-    if args.mode == "regex":
-        return _search_lines(session, query)
-    answer = _ask(session, query)
+    answer = _ask(session, query, docs=args.docs)
+    if _is_doubtful(answer) and not args.docs and args.mode in (None, "auto"):
+        with suppress(DocsIndexNotFound):
+            documents = _ask(session, query, docs=True)
+            if documents["results"] and not _is_doubtful(documents):
+                answer = documents
+                answer["metadata"]["note"] = _DOCUMENTS
     results, note = answer["results"], answer["metadata"].get("note", "")
-    is_doubtful = note.startswith(_DOUBTFUL)
+    is_doubtful = _is_doubtful(answer)
     if is_doubtful and not (args.limit or args.all or args.json or args.json_lines):
         results = results[:_DOUBTFUL_HITS]
         answer = {**answer, "results": results}
@@ -60,11 +66,16 @@ def run_search(session: Session) -> int:
     return FOUND if results else NOTHING
 
 
-def _ask(session: Session, query: str) -> SearchAnswer:
+def _is_doubtful(answer: SearchAnswer) -> bool:
+    """Whether nothing was found, or only what is near in meaning."""
+    return not answer["results"] or answer["metadata"].get("note", "").startswith(_DOUBTFUL)
+
+
+def _ask(session: Session, query: str, *, docs: bool) -> SearchAnswer:
     from sonde.tools.code import search_code, search_docs
 
     args = session.args
-    verb = search_docs if args.docs else search_code
+    verb = search_docs if docs else search_code
     tokens = args.max_tokens or (None if args.json else _TERMINAL_TOKENS)
     with session.working() as work:
         options = {"max_tokens": tokens, "explain": args.explain, "work": work}
@@ -106,59 +117,26 @@ def _print_results(session: Session, answer: SearchAnswer, query: str, doubt: st
         session.note(f"more: repeat with --all, or --cursor {after}")
 
 
-def _search_lines(session: Session, pattern: str) -> int:
-    """`--mode regex`: the lines that match."""
-    from sonde.cli.grep.printing import Form, Part, Printer, pick_lines
-    from sonde.projects.lines import LineScan, scan_project
-    from sonde.tools.code import grep
-
-    args = session.args
-    if args.all_projects or args.docs:
-        raise InvalidRequest(
-            "mode=regex",
-            user_message="A regular expression searches one project, code and docs alike.",
-            next_action="Leave out --all-projects and --docs; name the project with --project.",
-        )
-    paths = (session.inside(args.path),) if args.path else ()
-    limit = args.limit or _MAX_LINES
-    with session.working() as work:
-        if args.json:
-            answer = grep(
-                session.app, pattern, paths=paths, limit=limit, project=session.project, work=work
-            )
-            session.print_json(answer)
-            return FOUND if answer["matches"] else NOTHING
-        form = Form(heading=session.out.tty, full=args.full)
-        printer = Printer(form, session.out, session.console.stdout.buffer)
-        scan = LineScan(pattern, paths=paths)
-        for text, _ in scan_project(session.opened, scan, work, max_count=1, spans=False):
-            lines = pick_lines(scan.compile(), text.data, form, work.check)
-            lines = lines[: limit - printer.totals.lines]
-            printer.print_file(session.show_path(text.path), [Part(text.data, lines)], None)
-            if printer.totals.lines >= limit:
-                session.note("more lines may match; see them with --limit N", "warn")
-                break
-    session.console.stdout.buffer.flush()
-    return FOUND if printer.totals.lines else NOTHING
-
-
 def run_files(session: Session) -> int:
     """Print the paths that match a glob."""
     from sonde.tools.code import search_by_path
 
-    args = session.args
+    args, glob = session.args, widen_name(session.args.glob)
     with session.working() as work:
         answer = search_by_path(
-            session.app, args.glob, limit=args.limit or 20, project=session.project, work=work
+            session.app, glob, limit=args.limit or 20, project=session.project, work=work
         )
     matches, total = answer["matches"], answer["totalMatches"]
     more = f"{total - len(matches):,} more; see them with --limit {total}"
     lines = map(Style(session.out, session.show_path).path, matches)
     note = more if total > len(matches) else ""
-    if not matches:
-        part = "" if set(args.glob) & set("*?[{") else f"; try '**/*{args.glob}*'"
-        note = f"no indexed path matches '{args.glob}'{part}"
+    note = note if matches else f"no indexed path matches '{args.glob}'"
     return session.print_answer(answer, lines, note, found=bool(matches))
+
+
+def widen_name(name: str) -> str:
+    """The glob of every path with this in it, unless it is one already."""
+    return name if set(name) & set("*?[{") else f"**/*{name}*"
 
 
 def choose_window(
@@ -274,9 +252,11 @@ def describe_search(answer: SearchAnswer) -> list[str]:
         notes.append("cut to the size limit; see more with --max-tokens or --limit")
     metadata = answer["metadata"]
     freshness = metadata.get("freshness", "complete")
-    if not freshness.startswith(("complete", "no index")):  # a note says the latter
+    if freshness.startswith("no index"):
+        return [*notes, _NO_INDEX]
+    if not freshness.startswith("complete"):
         notes.append(escape_controls(freshness))
-    if note := metadata.get("note"):
+    if (note := metadata.get("note")) and not freshness.startswith("empty"):
         notes.append(escape_controls(note))
     return notes
 

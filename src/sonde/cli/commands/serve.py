@@ -86,16 +86,16 @@ def run_serve(session: Session) -> int:
     def announce(address: str) -> None:
         address = settings.public_url.rstrip("/") or address
         facts = {"url": address, "mcp": f"{address}/mcp"}
-        lines = [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C stops it)"]
-        key = tokens.signing_key
+        lines = [f"sonde serves {address}/  (Ctrl-C stops it)"]
+        programs, key = f"agents: MCP at {address}/mcp", tokens.signing_key
         link = f"{address}/login?code={make_login_code(key)}" if key else ""
         if link:
             facts["link"] = link
-            lines.append(f"sign in with this link, once, within 10 minutes: {link}")
+            lines.append(f"sign in with this link, once, within 10 minutes:\n  {link}")
             if not tokens:  # nobody else was given a key, so this one serves programs as well
                 facts["key"] = tokens.own_key
-                lines.append("programs send the bearer token that `sonde users key` prints")
-        session.print_answer(facts, lines)
+                programs += ", with the key that `sonde users key` prints"
+        session.print_answer(facts, [*lines, programs])
         sys.stdout.flush()
         if link and not session.args.no_browser and session.console.is_interactive():
             _open_browser(session, link)

@@ -54,6 +54,8 @@ def run_setup(session: Session) -> int:
     added = any(step.written and step.action == "add" for step in steps)
     if added or (args.auto_index and not (args.remove or args.dry_run)):
         _offer_auto_index(session)
+    if added:
+        session.note("restart agents that are running: they read their configuration once")
     if not (args.json or args.guide or args.remove):
         session.note("`sonde setup --guide` also tells agents when to use which tool")
     return _finish(session, steps, FAILED if any(step.error for step in steps) else FOUND)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import nlargest
 
 from sonde.app import App
@@ -13,11 +13,10 @@ from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of, show_time
 from sonde.tools import index
-from sonde.types import Json
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, join, link_to, name_folder, show_icon, tag
 
-_SHOWN_PROJECTS = 8  # two rows of a wide screen; the page of projects has them all
+_SHOWN_PROJECTS = 9  # three rows of a usual screen; the page of projects has them all
 _SHOWN_FILES = 8  # those that somebody is at work on
 _SAMPLED_FILES = 120  # those with the shortest paths: what a project is about lies near its root
 _SAMPLED_DOCS = 12
@@ -28,16 +27,16 @@ _HISTORY = re.compile(r"change|history|news|licen|releas", re.IGNORECASE)
 _RECENT_JOBS = 30  # enough to hold every one that runs
 
 
-def show_home(app: App, known: Sequence[str], work: Work) -> Markup:
-    """The content of the search page before the first query."""
-    if not known:
+def show_home(app: App, project: str, work: Work) -> Markup:
+    """The content of the search page before the first query; a project, if any is indexed."""
+    if not project:
         return _show_first_steps(work)
     rows = index.list_projects(app, work=work)["projects"]
     jobs = index.list_jobs(app, _RECENT_JOBS, work=work)["jobs"]
     running = [index.read_job(app, job["jobId"], work=work) for job in jobs
                if job["status"] == "running"]  # fmt: skip
     busy = {job["subject"]: job for job in running if job["kind"] == "index"}
-    cards = [_show_project(row, busy.get(row["projectPath"])) for row in rows[:_SHOWN_PROJECTS]]
+    cards = [html.show_card(row, busy.get(row["projectPath"])) for row in rows[:_SHOWN_PROJECTS]]
     more = len(rows) - len(cards)
     return tag(
         "div",
@@ -46,9 +45,9 @@ def show_home(app: App, known: Sequence[str], work: Work) -> Markup:
             tag("ul", cards, class_="cards"),
             tag("p", tag("a", f"{count_of(more, 'more project')}", href="/projects"))
             if more > 0 else None,
-            _show_changed(app, known[0])),
+            _show_changed(app, project)),
         tag("aside",
-            _show_examples(app, known[0]),
+            _show_examples(app, project),
             tag("section", tag("h2", "Recent searches"), tag("ol"), id="recent", hidden=True),
             tag("section", tag("h2", "Agents"),
                 tag("p", "Let an agent search with sonde: ",
@@ -58,38 +57,6 @@ def show_home(app: App, known: Sequence[str], work: Work) -> Markup:
                 class_="faint"),
             aria_label="Getting started"),
         class_="home",
-    )  # fmt: skip
-
-
-def describe_state(row: Mapping[str, object], job: Json | None = None) -> list[object]:
-    """The state of a project in words: `ready, last change 2 min ago`."""
-    if job:
-        progress = job.get("progress") or {}
-        total, done = progress.get("total"), progress.get("done", 0)
-        return ["indexing", f", {done:,} of {total:,} files" if total else None]
-    status = str(row["status"])
-    words = {"ready": "ready", "incomplete": "not finished: the last run was interrupted"}
-    changed = row.get("lastUpdated")
-    return [words.get(status, status.replace("_", " ")),
-            [", last change ", html.show_age(str(changed))] if changed else None]  # fmt: skip
-
-
-def _show_project(row: Mapping[str, object], job: Json | None) -> Markup:
-    root = str(row["projectPath"])
-    kind = "busy" if job else "good" if row["status"] == "ready" else "warn"
-    return tag(
-        "li",
-        tag("h3", show_icon("layers"),
-            tag("a", name_folder(root), href=link_to("/view", project=root, path="/"),
-                class_="open")),
-        tag("p", tag("i", class_=f"dot {kind}", aria_hidden="true"), describe_state(row, job),
-            class_="state"),
-        tag("p", html.show_place(root), class_="faint"),
-        tag("p", tag("span", count_of(int(str(row["totalFiles"])), "file")),
-            tag("a", "Search", href=link_to("/", project=root), data_project=root,
-                aria_label=f"Search {name_folder(root)}"),
-            tag("a", "Status", href=link_to("/project", project=root),
-                aria_label=f"Status of {name_folder(root)}"), class_="facts"),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers
@@ -15,8 +16,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
 from sonde.disk.scope import find_home_folder
-from sonde.errors import FileMissing, NoSuchAddress, SondeError, TokenRequired
-from sonde.text.formats import format_age, format_bytes
+from sonde.errors import FileMissing, IndexNotFound, NoSuchAddress, SondeError, TokenRequired
+from sonde.text.formats import count_of, format_age, format_bytes
 from sonde.text.syntax_highlighting import Token
 from sonde.types import Content
 from sonde.web.rest import shape_error
@@ -107,7 +108,7 @@ _ASSETS: Mapping[str, Sequence[str]] = {
     "entry": ("viewer", "knowledge"),
     "knowledge": ("knowledge",),
     "jobs": ("jobs",),
-    "projects": ("jobs",),
+    "projects": ("home", "jobs"),
     "disk": ("disk", "jobs"),
 }
 """The style sheets and scripts of each kind of page besides `tokens` and `page`."""
@@ -163,6 +164,8 @@ def show_error(error: SondeError) -> Markup:
     if isinstance(error, FileMissing):  # its advice names a tool, which a page does not have
         name = str(error.facts.get("path", "")).rstrip("/").rpartition("/")[2]
         advice = tag("a", "Look for it by name", href=link_to("/", tab="paths", q=name))
+    if isinstance(error, IndexNotFound):
+        advice = tag("a", "Index it on the page of projects", href="/projects")
     return tag(
         "section",
         tag("h2", show_sentence(error.user_message)),
@@ -321,6 +324,39 @@ def show_place(path: str) -> Markup:
     if home and place.is_relative_to(home):
         return tag("code", "~" / place.relative_to(home), title=path)
     return tag("code", path)
+
+
+def _describe_state(row: Mapping[str, Any], job: Mapping[str, Any] | None) -> list[object]:
+    """The state of a project in words: `ready, last change 2 min ago`."""
+    if job:
+        progress = job.get("progress") or {}
+        total, done = progress.get("total"), progress.get("done", 0)
+        return ["indexing", f", {done:,} of {total:,} files" if total else None]
+    status = row["status"]
+    words = {"ready": "ready", "incomplete": "not finished: the last run was interrupted"}
+    changed = row.get("lastUpdated")
+    return [words.get(status, status.replace("_", " ")),
+            [", last change ", show_age(str(changed))] if changed else None]  # fmt: skip
+
+
+def show_card(row: Mapping[str, Any], job: Mapping[str, Any] | None) -> Markup:
+    """A project: name, state, folder, size."""
+    root = str(row["projectPath"])
+    kind = "busy" if job else "good" if row["status"] == "ready" else "warn"
+    return tag(
+        "li",
+        tag("h3", show_icon("layers"),
+            tag("a", name_folder(root), href=link_to("/view", project=root, path="/"),
+                class_="open")),
+        tag("p", tag("i", class_=f"dot {kind}", aria_hidden="true"),
+            tag("span", _describe_state(row, job)), class_="state"),
+        tag("p", show_place(root), class_="faint"),
+        tag("p", tag("span", count_of(row["totalFiles"], "file"), f" · {row['storageSize']}"),
+            tag("a", "Search", href=link_to("/", project=root), data_project=root,
+                aria_label=f"Search {name_folder(root)}"),
+            tag("a", "Status", href=link_to("/project", project=root),
+                aria_label=f"Status of {name_folder(root)}"), class_="facts"),
+    )  # fmt: skip
 
 
 def show_size(size: int | None) -> str:

@@ -60,16 +60,17 @@ def show_projects(app: App, *, work: Work) -> Content:
     rows = index.list_projects(app, work=work)["projects"]
     jobs = _read_jobs(app, work)
     running = {
-        job["subject"] for job in jobs if (job["kind"], job["status"]) == ("index", "running")
+        job["subject"]: job for job in jobs if (job["kind"], job["status"]) == ("index", "running")
     }
-    cards = [_show_card(row, row["projectPath"] in running) for row in rows]
+    cards = [html.show_card(row, running.get(row["projectPath"])) for row in rows]
     nothing = html.show_note(
         "No project is indexed yet",
         tag("p", "Enter its folder above, or index it from a terminal:"),
         tag("pre", tag("code", "cd your/project\nsonde index")),
     )
     form = html.show_folder_form("/projects", "project", "Index", "~/code/project")
-    listed = tag("ul", cards, class_="cards") if cards else nothing
+    named = tag("h2", "Indexed", class_="hidden")
+    listed = html.join([named, tag("ul", cards, class_="cards")]) if cards else nothing
     if mirrors := app.workspace.mirrors:
         listed = _show_branches(mirrors.describe(app.workspace.reach.admits))
     return frame(
@@ -183,24 +184,11 @@ def _show_actions(root: str) -> Markup:
     )  # fmt: skip
 
 
-def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
-    root, files = row["projectPath"], count_of(row["totalFiles"], "file")
-    return tag(
-        "li",
-        tag("h2",
-            tag("a", name_folder(root), href=link_to("/project", project=root), class_="open"),
-            html.show_status("indexing" if busy else row["status"])),
-        tag("p", html.show_place(root)),
-        tag("p", f"{files} · {count_of(row['totalChunks'], 'chunk')} · "
-            f"{row['storageSize']} · ", html.show_age(row["lastUpdated"]), class_="faint"),
-        tag("p", tag("a", "Search", href=link_to("/", project=root),
-                     aria_label=f"Search {name_folder(root)}")),
-    )  # fmt: skip
-
-
 def _read_jobs(app: App, work: Work, root: str | None = None) -> list[Mapping[str, object]]:
     rows = index.list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
+    scanned = {each.id: each.root for each in app.disk.list_indexes(work.caller.user)}
     jobs = [index.read_job(app, row["jobId"], work=work) for row in rows]
+    jobs = [{**job, "folder": scanned.get(str(job["subject"]))} for job in jobs]
     return [job for job in jobs if root in (None, job["subject"])]
 
 
@@ -268,8 +256,8 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
     doing, did = _JOB_WORDS.get(kind, (kind.capitalize(), kind.capitalize()))
     name = "knowledge" if subject.startswith("knowledge:") else name_folder(subject)
     about = tag("code", name, title=subject)
-    if "indexUrl" in job:
-        about = tag("a", "scanned folder", href=f"/disk/{subject}")
+    if folder := job.get("folder"):
+        about = tag("a", name_folder(folder), href=f"/disk/{subject}", title=folder)
     return tag(
         "tr",
         tag("td", did if job["status"] == "done" else doing),

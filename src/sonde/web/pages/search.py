@@ -169,10 +169,9 @@ def _show_completions(app: App, text: str, asked: SearchForm, known: Sequence[st
 
 
 def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str]) -> Markup:
-    if not asked.query and not asked.cursor:
-        return show_home(app, known, work)
-    if not known and asked.tab not in ("knowledge", "lines"):
-        return show_home(app, known, work)
+    if not (asked.query or asked.cursor) or not (known or asked.tab in ("knowledge", "lines")):
+        shown = asked.project if asked.project in known else next(iter(known), "")
+        return show_home(app, shown, work)
     try:
         found = _TABS[asked.tab].find(app, asked, work)
     except SondeError as error:
@@ -222,7 +221,9 @@ def _find_all(app: App, asked: SearchForm, work: Work) -> ResultPage:
         return _find_knowledge(app, asked, work)
     notes: Sequence[FileGroup] = ()
     if not asked.cursor and not query.conditions:
-        notes = _find_knowledge(app, asked, work, limit=_NOTES).groups
+        found = _find_knowledge(app, asked, work, limit=_NOTES).groups
+        # of a conversation, the best message
+        notes = [*{one.href.partition("%23")[0]: one for one in reversed(found)}.values()][::-1]
     return find_hits(app, asked, work, notes)
 
 
