@@ -217,9 +217,9 @@ def test_writes_are_cut_into_bounded_batches(bench: Any, tmp_path: Path) -> None
     sizes: list[tuple[int, int]] = []
 
     class RecordingStore(SqliteChunkStore):
-        def replace(self, files: Any) -> None:
+        def replace(self, files: Any, *, more: bool = False) -> None:
             sizes.append((len(files), sum(len(c.text) for f in files for c in f.chunks)))
-            super().replace(files)
+            super().replace(files, more=more)
 
     bench.stores["code"].close()
     bench.stores["code"] = RecordingStore(tmp_path / "recorded", "code")

@@ -229,7 +229,7 @@ def _write_batch(
         if embedder:
             made = dict(zip(prepared.digests, prepared.vectors, strict=True))
             preparing.embed_batch(store, embedder, prepared.files, made, PASSAGE_MODES[batch.kind])
-        store.replace(prepared.files)
+        store.replace(prepared.files, more=not batch.known)  # of a first index
         tally.cut_short += prepared.cut_short
         tally.indexed += len(prepared.files)
         tally.chunks += sum(len(file.chunks) for file in prepared.files)
