@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sonde.chunking.parse import Naming, naming_of
+from sonde.chunking.parse import KEYED
+from sonde.chunking.patterns import has_patterns
 from sonde.errors import (
     CatalogError,
     InternalFailure,
@@ -23,7 +24,7 @@ from sonde.errors import (
 )
 from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import MANIFEST
-from sonde.text.languages import list_languages
+from sonde.text.languages import Language, list_languages
 from sonde.tools import ROUTES, TOOLS
 from sonde.tools.schema import Argument
 from sonde.tools.tool import TOOLSETS, Tool
@@ -208,7 +209,7 @@ Every text file can be searched by words, meaning and regular expression. In mos
 also knows the definitions in a file, so that a search for `name` or `Scope.name` returns exactly \
 their lines. This page lists how they are found in each language.
 """
-NAMINGS: dict[Naming, str] = {
+NAMINGS: dict[str, str] = {
     "syntax": """By syntax
 
 A grammar parses the file and finds types, functions, members, constants and what is defined \
@@ -230,8 +231,19 @@ Searched by words, meaning and regular expression only.""",
 }
 
 
+def naming_of(language: Language) -> str:
+    """What gives the names in files of a language."""
+    if language.grammar:
+        return "syntax"
+    if language.kind == "docs":
+        return "headings"
+    if language.name in KEYED:
+        return "keys"
+    return "patterns" if has_patterns(language.name) else "none"
+
+
 def write_languages() -> str:
-    rows: dict[Naming, list[str]] = {naming: [] for naming in NAMINGS}
+    rows: dict[str, list[str]] = {naming: [] for naming in NAMINGS}
     for name, (language, endings) in list_languages().items():
         files = " ".join(f"`{ending}`" for ending in endings)
         rows[naming_of(language)].append(f"| {name} | {files} |")

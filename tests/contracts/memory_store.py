@@ -91,7 +91,7 @@ class MemoryChunkStore:
         return {path: self._files[path].state for path in wanted if path in self._files}
 
     @_locked
-    def replace(self, files: Sequence[ParsedFile]) -> None:
+    def replace(self, files: Sequence[ParsedFile], *, more: bool = False) -> None:
         """Put these files in place of their predecessors."""
         for file in files:
             self._forget(file.state.path)

@@ -58,9 +58,9 @@ class CountingStore:
     def __init__(self, store: Any, counter: Counter) -> None:
         self._store, self._counter = store, counter
 
-    def replace(self, files: Sequence[ParsedFile]) -> None:
+    def replace(self, files: Sequence[ParsedFile], *, more: bool = False) -> None:
         self._counter.cut += [file.state.path for file in files]
-        self._store.replace(files)
+        self._store.replace(files, more=more)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

@@ -238,13 +238,41 @@ def test_recursive_chunking_cuts_by_size_and_covers_the_file(open_bench: Any) ->
     assert covered == set(range(1, 2001))
 
 
+def test_the_words_of_code_are_merged_while_documents_are_prepared(
+    bench: Any, tmp_path: Path
+) -> None:
+    seen: list[tuple[str, str]] = []
+
+    class RecordingStore(SqliteChunkStore):
+        def replace(self, files: Any, *, more: bool = False) -> None:
+            seen.append((files[0].state.kind, "more" if more else "written"))
+            super().replace(files, more=more)
+
+        def tidy(self) -> None:
+            seen.append(("code", "tidied"))
+            super().tidy()
+
+    for kind in ("code", "docs"):
+        bench.stores[kind].close()
+        bench.stores[kind] = RecordingStore(tmp_path / "recorded", kind)
+        for number in range(130):
+            bench.write(f"{number}.{'py' if kind == 'code' else 'md'}", f"x = {number}\n")
+    bench.update()
+    assert seen == [*[("code", "more")] * 2, ("code", "tidied"), *[("docs", "more")] * 2]
+    seen.clear()
+    bench.write("1.py", "y = 1\n")
+    bench.write("1.md", "changed\n")
+    bench.update()
+    assert seen == [("code", "written"), ("docs", "written")]
+
+
 def test_writes_are_cut_into_bounded_batches(bench: Any, tmp_path: Path) -> None:
     sizes: list[tuple[int, int]] = []
 
     class RecordingStore(SqliteChunkStore):
-        def replace(self, files: Any) -> None:
+        def replace(self, files: Any, *, more: bool = False) -> None:
             sizes.append((len(files), sum(len(c.text) for f in files for c in f.chunks)))
-            super().replace(files)
+            super().replace(files, more=more)
 
     bench.stores["code"].close()
     bench.stores["code"] = RecordingStore(tmp_path / "recorded", "code")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args, get_type_hints
 
 import apsw
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sonde.errors import IndexTooNew
 from sonde.stores.chunks.base import ChunkLimits, place_digest
 from sonde.stores.chunks.sqlite import SqliteChunkStore
+from sonde.stores.chunks.tables import CHUNK_FORMAT
 from sonde.stores.vectors import VectorFile
-from sonde.types import Chunk, FileState, Filter, ParsedFile, Span
+from sonde.types import Chunk, FileState, Filter, ParsedFile, Span, Symbol
 
 DIMENSIONS = 64
 
@@ -41,6 +45,13 @@ def make_rows(count, seed=1):
 @pytest.fixture
 def store(tmp_path):
     opened = SqliteChunkStore(tmp_path, "code")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def shared_store(tmp_path_factory):
+    opened = SqliteChunkStore(tmp_path_factory.mktemp("shared"), "code")
     yield opened
     opened.close()
 
@@ -207,7 +218,7 @@ def test_a_damaged_definition_costs_its_chunk_which_is_made_again(tmp_path, stor
 
 def test_a_large_index_is_left_with_one_segment_of_words(tmp_path):
     store = SqliteChunkStore(tmp_path, "code", ChunkLimits(spare_pages=4))
-    for turn in range(6):
+    for turn in range(5):
         files = [
             replace(file, state=replace(file.state, path=f"t{turn}/{file.state.path}"))
             for file in make_files(20)
@@ -237,3 +248,107 @@ def test_of_vectors_that_are_equal_by_their_signs_the_nearest_is_found(tmp_path)
     for at in (3, 20_000, 39_999):
         (first, *_), _ = file.find(rows[at], np.arange(len(rows)), 1)
         assert first == at
+
+
+def test_the_words_of_a_first_index_are_merged_once(tmp_path):
+    store = SqliteChunkStore(tmp_path, "code", ChunkLimits(spare_pages=4))
+    for file in make_files(40):
+        store.replace([file], more=True)
+    before = store.lexical(["text", "7"], 50)
+    assert count_segments(tmp_path) == 40
+    store.tidy()
+    assert count_segments(tmp_path) == 1
+    assert store.lexical(["text", "7"], 50) == before
+    for turn in range(40):
+        files = make_files(1)
+        store.replace([replace(file, state=replace(file.state, size=turn)) for file in files])
+    assert count_segments(tmp_path) < 17
+    assert store.verify() == []
+    store.close()
+
+
+def test_the_next_change_merges_what_a_killed_first_index_left(tmp_path):
+    store = SqliteChunkStore(tmp_path, "code")
+    for file in make_files(40):
+        store.replace([file], more=True)
+    store.close()
+    again = SqliteChunkStore(tmp_path, "code")
+    again.replace([replace(file, state=replace(file.state, path="z.py")) for file in make_files(1)])
+    assert count_segments(tmp_path) < 17
+    assert again.verify() == []
+    again.close()
+
+
+def test_an_index_of_an_older_format_begins_anew_with_its_vectors(tmp_path):
+    older = apsw.Connection(str(tmp_path / "index.db"))
+    for step in CHUNK_FORMAT.steps[:4]:
+        older.execute(step)
+    older.pragma("application_id", CHUNK_FORMAT.application_id)
+    older.pragma("user_version", 4)
+    (file,) = make_files(1, chunks_each=3)
+    digest = file.chunks[0].digest
+    older.execute("UPDATE state SET value = 9 WHERE key IN ('next_chunk', 'generation')")
+    older.execute("UPDATE state SET value = 1 WHERE key = 'chunks'")
+    older.execute(
+        "INSERT INTO files (id, path, hash, size, mtime_ns, language, kind, first_chunk,"
+        " chunk_count, symbols) VALUES (1, 'd0/f0.py', '', 1, 1, 'python', 'code', 8, 1, '[]')"
+    )
+    older.execute(
+        "INSERT INTO chunks (id, file_id, start_line, end_line, start_byte, end_byte, digest,"
+        " symbol, header, text) VALUES (8, 1, 1, 1, 0, 20, ?, '', '', 'text 0 0')",
+        (digest,),
+    )
+    older.execute("INSERT INTO lex (rowid, path, name, body) VALUES (8, 'd0', '', 'text 0 0')")
+    older.execute("INSERT INTO names (rowid, known) VALUES (1, 'f0')")
+    older.execute("INSERT INTO grams (rowid, held) VALUES (1, 'abc')")
+    older.execute("INSERT INTO models VALUES (1, 'm', 8, 'vectors-m-1')")
+    older.execute("INSERT INTO vectors VALUES (1, ?, -1, 0, NULL)", (digest,))
+    older.close()
+    store = SqliteChunkStore(tmp_path, "code")
+    assert (store.files(), store.lexical(["text"], 9), store.verify()) == ({}, [], [])
+    assert store.generation() == 10
+    assert store.known_digests("m", [digest]) == {digest}
+    store.replace([file])
+    assert [chunk.id for chunk in store.chunks_of("d0/f0.py")] == [9, 10, 11]
+    assert store.coverage("m") == (1, 3)
+    store.close()
+
+
+def test_words_rank_alike_in_any_order_of_their_columns(store):
+    texts = {"text": ("", "walrus"), "name": ("walrus", "other"), "both": ("walrus", "walrus")}
+    for path, (symbol, text) in {**texts, "walrus": ("", "other")}.items():
+        chunk = Chunk(path, f"{text}\n", Span(1, 1, 0, 7), symbol=symbol)
+        store.replace([ParsedFile(FileState(path, "0" * 64, 7, 1, "python", "code"), (chunk,))])
+    found = store.lexical(["walrus"], 9)
+    paths = [store.chunks([one.id])[0].path for one in found]
+    assert paths == ["both", "name", "walrus", "text"]
+
+
+TEXTS = st.text(max_size=12) | st.text("\n/a.\udcff", max_size=12)
+
+
+@given(path=TEXTS.filter(lambda path: "\0" not in path), header=TEXTS, joined=st.booleans())
+def test_every_header_comes_back(shared_store, path, header, joined):
+    header = f"{path}\n{header}" if joined else header
+    chunk = Chunk(path, "text\n", Span(1, 1, 0, 5), header)
+    shared_store.replace([ParsedFile(FileState(path, "0" * 64, 5, 1, "c", "code"), (chunk,))])
+    assert [one.header for one in shared_store.chunks_of(path)] == [header]
+
+
+NAMES = st.text(max_size=9).filter(lambda name: "\n" not in name) | st.just("a.\udcff")
+NUMBERS = st.tuples(*[st.integers(1, 10**6)] * 3)
+SYMBOLS = st.builds(
+    lambda name, kind, lines: Symbol(name, kind, *lines),
+    NAMES,
+    st.sampled_from(get_args(get_type_hints(Symbol)["kind"])),
+    NUMBERS,
+)
+
+
+@given(symbols=st.lists(SYMBOLS, max_size=6))
+def test_definitions_come_back(shared_store, symbols):
+    state = FileState("a.py", "0" * 64, 0, 1, "python", "code")
+    shared_store.replace([ParsedFile(state, (), tuple(symbols))])
+    assert shared_store.symbols_of(["a.py"]) == {"a.py": symbols}
+    assert shared_store.names_of(["a.py"]) == {"a.py": [(one.name, one.kind) for one in symbols]}
+    assert shared_store.verify() == []

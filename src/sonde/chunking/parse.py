@@ -17,7 +17,7 @@ from sonde.chunking.packing import PATH_CHARS, WHOLE, Breaks, cut_plain
 from sonde.chunking.patterns import fill_gaps, find_named, has_patterns
 from sonde.chunking.symbols import Definition, find_definitions, is_leading, list_symbols
 from sonde.chunking.tags import find_tags
-from sonde.text.languages import Language, language_of
+from sonde.text.languages import language_of
 from sonde.types import Chunk, Kind, Symbol
 
 if TYPE_CHECKING:
@@ -149,30 +149,16 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
 
 
 _MISREAD = frozenset({"kotlin"})  # grammars that read a definition as an expression, without error
-_KEYS = frozenset("yaml json toml ini cfg dotfile".split())
+KEYED = frozenset("yaml json toml ini cfg dotfile".split())
 _SCRIPT = re.compile(rb"<script\b([^>]{0,2000})>", re.IGNORECASE)
 _SCRIPT_END = re.compile(rb"</script\s*>", re.IGNORECASE)
-
-
-Naming = Literal["syntax", "headings", "keys", "patterns", "none"]
-
-
-def naming_of(language: Language) -> Naming:
-    """What gives the names in files of a language."""
-    if language.grammar:
-        return "syntax"
-    if language.kind == "docs":
-        return "headings"
-    if language.name in _KEYS:
-        return "keys"
-    return "patterns" if has_patterns(language.name) else "none"
 
 
 def find_names(data: bytes, language: str) -> tuple[Symbol, ...]:
     """What a file defines, without a syntax tree of the whole: by patterns, keys and scripts."""
     if not is_written(data):
         return ()
-    if language in _KEYS:
+    if language in KEYED:
         return find_keys(data, language)
     names = find_named(data, language) if has_patterns(language) else ()
     if b"<script" in data and language in ("html", "vue", "svelte", "astro"):

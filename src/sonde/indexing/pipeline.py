@@ -128,8 +128,11 @@ def update_index(
         count = preparing.count_workers(entry.size for _, entry in diff.changed)
         workers = preparing.Workers(count, embedder.name if embedder else "")
     with workers as helping:
-        batches = _read_batches(tree, diff, tally, work, now_ns)
+        batches, last = _read_batches(tree, diff, tally, work, now_ns), ""
         for batch, ready in _prepare_ahead(batches, helping):
+            if last == "code" and batch.kind == "docs" and not batch.known:
+                stores["code"].tidy()  # of a first index, while workers prepare the rest
+            last = batch.kind
             write = partial(_write_batch, stores[batch.kind], embedder, batch, ready, tally)
             retry_in_halves(batch.contents, write)
             for state in tally.cut_short:
@@ -163,11 +166,8 @@ def _read_batches(
                 tally.read += 1
                 size += len(content.text) if isinstance(content, FileContent) else 0
                 contents.append(content)
-                if (
-                    not left
-                    or len(contents) >= preparing.BATCH_FILES
-                    or size >= preparing.BATCH_CHARS
-                ):
+                full = len(contents) >= preparing.BATCH_FILES or size >= preparing.BATCH_CHARS
+                if full or not left:
                     reader.close()
                     yield _Batch(tree, kind, diff.known[kind], diff.force, contents)
                     contents, size = [], 0
@@ -229,7 +229,7 @@ def _write_batch(
         if embedder:
             made = dict(zip(prepared.digests, prepared.vectors, strict=True))
             preparing.embed_batch(store, embedder, prepared.files, made, PASSAGE_MODES[batch.kind])
-        store.replace(prepared.files)
+        store.replace(prepared.files, more=not batch.known)  # of a first index
         tally.cut_short += prepared.cut_short
         tally.indexed += len(prepared.files)
         tally.chunks += sum(len(file.chunks) for file in prepared.files)

@@ -81,8 +81,8 @@ class _RecordedStore:
     def __init__(self, store: ChunkStore, writer: RowWriter) -> None:
         self._store, self._writer = store, writer
 
-    def replace(self, files: Sequence[ParsedFile]) -> None:
-        self._store.replace(files)
+    def replace(self, files: Sequence[ParsedFile], *, more: bool = False) -> None:
+        self._store.replace(files, more=more)
         self._writer.add_files(files)
 
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:

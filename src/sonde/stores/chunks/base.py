@@ -70,8 +70,9 @@ class ChunkStore(Protocol):
     ) -> Mapping[str, FileState]:
         """The indexed files by path: all, those of these paths, or a folder's (or that file)."""
 
-    def replace(self, files: Sequence[ParsedFile]) -> None:
-        """Store these files, replacing what was stored under their paths, in one transaction."""
+    def replace(self, files: Sequence[ParsedFile], *, more: bool = False) -> None:
+        """Store these files, replacing what was stored under their paths, in one transaction. With
+        `more` to come, and `tidy` after that, merging their words can wait."""
 
     def touch(self, states: Sequence[FileState]) -> None:
         """Record new sizes and times of files whose content did not change."""

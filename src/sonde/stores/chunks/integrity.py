@@ -24,7 +24,7 @@ from sonde.errors import IndexCorrupt, SondeError
 from sonde.runtime.private import make_folder
 from sonde.stores.chunks import lexicon, tables
 from sonde.stores.database import read_number, read_stored_text, translate_errors
-from sonde.types import Chunk, FileState, ParsedFile, Symbol
+from sonde.types import Chunk, FileState, ParsedFile
 
 Read = Callable[[], AbstractContextManager[apsw.Connection]]
 Check = Callable[[], None]
@@ -132,16 +132,15 @@ class _Stored:
 
     def __init__(self, row: Sequence[Any]) -> None:
         self.id, path, hash_, size, mtime_ns, language, kind, self.first, symbols, self.seal = row
-        self.symbols = str(symbols)
+        self.symbols = read_stored_text(symbols)
         self.chunks: list[Chunk] = []
         self.digests: list[bytes] = []
         self.state = FileState(read_stored_text(path), hash_, size, mtime_ns, language, kind)
 
     def is_intact(self, chunks: Sequence[Chunk]) -> bool:
         """Whether texts match their digests and everything else the file's seal."""
-        if [chunk.digest for chunk in chunks] != self.digests:
-            return False
-        return self.seal is None or self.seal == tables.seal_file(self.symbols, chunks)
+        whole = [chunk.digest for chunk in chunks] == self.digests
+        return whole and bool(self.seal == tables.seal_file(self.symbols, chunks))
 
     def describe(
         self, known: Mapping[str, _WordSums], chunks: Sequence[Chunk], sums: _Checksums
@@ -151,19 +150,13 @@ class _Stored:
             return
         # a file that was replaced since the words were read has other chunks under its id
         if known["files"].sum_of(self.id) == self.first:
-            named = ParsedFile(self.state, tuple(chunks), _parse_symbols(self.symbols))
+            symbols = tuple(tables.parse_symbols(self.symbols))
+            named = ParsedFile(self.state, tuple(chunks), symbols)
             held = lexicon.list_file_grams(named).split()
             yield known["grams"], [(self.id, sums.add(held))]
             yield known["names"], [(self.id, sums.add(lexicon.list_names(named)))]
         words = ((chunk.id, " ".join(lexicon.describe_chunk(chunk))) for chunk in chunks)
         yield known["lex"], [(key, sums.add(terms.split())) for key, terms in words]
-
-
-def _parse_symbols(text: str) -> tuple[Symbol, ...]:
-    try:
-        return tuple(tables.parse_symbols(text))
-    except (ValueError, TypeError):
-        return ()
 
 
 def _read_block(connection: apsw.Connection, after: int) -> Iterator[_Stored]:

@@ -51,11 +51,11 @@ class LanceChunkStore(ChunkIndex):
         self._wrote_at, self._merges_due = 0.0, 0
         self._clean = False
 
-    def replace(self, files: Sequence[ParsedFile]) -> None:
+    def replace(self, files: Sequence[ParsedFile], *, more: bool = False) -> None:
         with self._change() as connection:
             self._drop_unnumbered(connection)
             old = list(tables.select_files(connection, [f.state.path for f in files]))
-            if added := tables.write_files(connection, files, keep_text=False):
+            if added := tables.write_files(connection, files, keep_text=False, more=more):
                 known = self._recall_vectors(connection, {id_: c.digest for id_, c, _ in added})
                 self._rows.add(added, known)
         self._delete_rows(old)

@@ -22,7 +22,7 @@ _FILTERED_IN_SQL = 5_000  # allowed chunks that a query names; of more, it filte
 _SPARE_RESULTS = 64  # fetched beyond the limit, because the last ones may tie
 _FETCHED_AT_ONCE = 1_000  # rows: few enough to stop early, many for one step of numpy
 _RANKED = (
-    "SELECT rowid, -bm25(lex, {0}, {1}, {2}) AS score FROM lex WHERE lex MATCH ? {3}"
+    "SELECT rowid, -bm25(lex, {2}, {0}, {1}) AS score FROM lex WHERE lex MATCH ? {3}"
     " ORDER BY score DESC {4}"
 )
 _ALL = _RANKED.format(*lexicon.WEIGHTS, "", "")

@@ -93,9 +93,9 @@ class ChunkIndex:
                 rows = tables.select_among(connection, _STATE, paths)
             return {(path := read_stored_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
-    def replace(self, files: Sequence[ParsedFile]) -> None:
+    def replace(self, files: Sequence[ParsedFile], *, more: bool = False) -> None:
         with self._change() as connection:
-            tables.write_files(connection, files)
+            tables.write_files(connection, files, keep_text=True, more=more)
 
     def touch(self, states: Sequence[FileState]) -> None:
         columns = "hash = ?, size = ?, mtime_ns = ?, language = ?, kind = ?, stamp = ?"
@@ -109,7 +109,7 @@ class ChunkIndex:
 
     def clear(self) -> None:
         with self._freeing() as (connection, unused):
-            tables.delete_everything(connection)
+            connection.execute(tables.EMPTY)
             unused += self._vectors.clear(connection)
 
     def chunks(self, ids: Sequence[int]) -> list[Chunk]:
@@ -146,7 +146,7 @@ class ChunkIndex:
     def _parse_symbols(self, paths: Collection[str], parse: Callable[[str], R]) -> dict[str, R]:
         with self._database.read() as connection:
             rows = tables.select_among(connection, "f.path, f.symbols", paths)
-            return {read_stored_text(path): parse(str(symbols)) for path, symbols in rows}
+            return {read_stored_text(path): parse(read_stored_text(text)) for path, text in rows}
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         rows = self._database.select("SELECT path, tags FROM files WHERE tags <> ''")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +18,9 @@ from sonde.stores.database import Format, Value, bind_text, read_number, read_st
 from sonde.types import Chunk, ParsedFile, Span, Symbol
 
 _place_of = attrgetter("start_line", "end_line", "start_byte", "end_byte")
-_NAME_AND_KIND = re.compile(r'\["([^"]*)","([a-z]+)",')
+_KINDS = dict(zip("tfvdsk", "type function value declaration section key".split(), strict=True))
 LOGGED = 1_000  # generations for which removed chunks are logged
+_MERGING = {"automerge": (4, 0), "crisismerge": (16, 64)}  # FTS5's: as it is by default, and later
 
 _SCHEMA = """
 CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -92,8 +92,26 @@ _CHECKSUMS = "ALTER TABLE files ADD COLUMN seal INTEGER; ALTER TABLE vectors ADD
 _TAGS = "ALTER TABLE files ADD COLUMN tags TEXT NOT NULL DEFAULT ''"
 _STAMPS = "ALTER TABLE files ADD COLUMN stamp INTEGER NOT NULL DEFAULT 0"
 """Older rows have none: their files are read once more, and kept if their hash is the same."""
-_PAGE_BYTES = 8_192  # a chunk wastes half as much of it as of 4,096: a tenth of an index
-CHUNK_FORMAT = Format(0x534F4E44, (_SCHEMA, _CHECKSUMS, _TAGS, _STAMPS), _PAGE_BYTES)
+EMPTY = (
+    "DELETE FROM files; DELETE FROM chunks; DELETE FROM lex; DELETE FROM names;"
+    " DELETE FROM grams; UPDATE state SET value = 0 WHERE key = 'chunks'; DELETE FROM removed;"
+    # one range in place of all others: they are disjoint
+    " INSERT INTO removed SELECT g.value, 0, c.value FROM state AS g JOIN state AS c"
+    " ON g.key = 'generation' AND c.key = 'next_chunk'"
+)
+"""Removes all files; ids and generations go on."""
+_TEXT_FIRST = """
+DROP TABLE lex_terms; DROP TABLE lex;
+CREATE VIRTUAL TABLE lex USING fts5 (
+    body, path, name, content='', contentless_delete=1, tokenize='ascii'
+);
+CREATE VIRTUAL TABLE lex_terms USING fts5vocab (lex, 'row');
+UPDATE state SET value = value + 1 WHERE key = 'generation'"""
+"""FTS5 stores the column of every word but those of the first: a quarter of the words of an index.
+Files of older indexes are indexed again; their vectors stay."""
+_PAGE_BYTES = 16_384  # a chunk wastes a quarter as much of it as of 4,096: a tenth of an index
+_STEPS = (_SCHEMA, _CHECKSUMS, _TAGS, _STAMPS, EMPTY, _TEXT_FIRST)
+CHUNK_FORMAT = Format(0x534F4E44, _STEPS, _PAGE_BYTES)
 
 
 def read_state(connection: apsw.Connection, key: str) -> int:
@@ -153,90 +171,106 @@ def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[
 
 
 def write_files(
-    connection: apsw.Connection, files: Sequence[ParsedFile], *, keep_text: bool = True
+    connection: apsw.Connection, files: Sequence[ParsedFile], *, keep_text: bool, more: bool
 ) -> list[tuple[int, Chunk, str]]:
     """Store files with their words, names and trigrams, replacing their predecessors.
 
     Returns the chunks, each with its id and the hash of its file.
     Without `keep_text`, texts are stored elsewhere, except those that are not valid Unicode.
     """
+    _merge_later(connection, later=more)
     latest = {file.state.path: file for file in files}
     delete_files(connection, latest)
     count = sum(len(file.chunks) for file in latest.values())
     next_chunk = advance_state(connection, "next_chunk", count)
     advance_state(connection, "chunks", count)
-    chunk_rows: list[tuple[Value, ...]] = []
-    term_rows: list[tuple[Value, ...]] = []
-    name_rows: list[tuple[Value, ...]] = []
-    gram_rows: list[tuple[Value, ...]] = []
+    next_file = read_number(connection, "SELECT ifnull(max(id), 0) + 1 FROM files")
+    rows: dict[str, list[tuple[Value, ...]]] = {table: [] for table in _COLUMNS}
+    of_files, of_chunks, of_words, of_names, of_grams = rows.values()
     written: list[tuple[int, Chunk, str]] = []
-    for file in latest.values():
+    for file_id, file in enumerate(latest.values(), next_file):
         chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
-        file_id = _insert_file(connection, file, chunks, next_chunk)
         words = file.words or lexicon.list_file_terms(file)
+        of_files.append((file_id, *_bind_file(file, chunks, next_chunk)))
+        of_names.append((file_id, words.names, words.imports))
+        of_grams.append((file_id, words.grams))
         for chunk, terms in zip(chunks, words.chunks, strict=True):
-            header, text = bind_text(chunk.header), bind_text(chunk.text)
+            header, text = _bind_header(chunk), bind_text(chunk.text)
             if not keep_text and isinstance(header, str) and isinstance(text, str):
                 header = text = ""
             bound = (chunk.digest, bind_text(chunk.symbol), header, text)
-            chunk_rows.append((next_chunk, file_id, *_place_of(chunk.span), *bound))
-            term_rows.append((next_chunk, *terms))
+            of_chunks.append((next_chunk, file_id, *_place_of(chunk.span), *bound))
+            of_words.append((next_chunk, *terms))
             written.append((next_chunk, chunk, file.state.hash))
             next_chunk += 1
-        name_rows.append((file_id, words.names, words.imports))
-        gram_rows.append((file_id, words.grams))
-    connection.executemany(
-        "INSERT INTO chunks (id, file_id, start_line, end_line, start_byte, end_byte, digest,"
-        " symbol, header, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        chunk_rows,
-    )
-    connection.executemany(
-        "INSERT INTO lex (rowid, path, name, body) VALUES (?, ?, ?, ?)", term_rows
-    )
-    connection.executemany("INSERT INTO names (rowid, known, imports) VALUES (?, ?, ?)", name_rows)
-    connection.executemany("INSERT INTO grams (rowid, held) VALUES (?, ?)", gram_rows)
+    for table, values in rows.items():
+        names = _COLUMNS[table].split()
+        query = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})"  # noqa: S608
+        connection.executemany(query, values)
     return written
 
 
-def _insert_file(
-    connection: apsw.Connection, file: ParsedFile, chunks: Sequence[Chunk], first_chunk: int
-) -> int:
-    state = file.state
-    symbols = json.dumps(file.symbols, separators=(",", ":"))
-    connection.execute(
-        "INSERT INTO files (path, hash, size, mtime_ns, language, kind, stamp, first_chunk,"
-        " chunk_count, symbols, seal, tags) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            bind_text(state.path),
-            *astuple(state)[1:],
-            first_chunk,
-            len(chunks),
-            symbols,
-            seal_file(symbols, chunks),
-            json.dumps(file.tags) if file.tags else "",
-        ),
-    )
-    return connection.last_insert_rowid()
+_COLUMNS = {
+    "files": "id path hash size mtime_ns language kind stamp first_chunk chunk_count symbols seal"
+    " tags",
+    "chunks": "id file_id start_line end_line start_byte end_byte digest symbol header text",
+    "lex": "rowid path name body",
+    "names": "rowid known imports",
+    "grams": "rowid held",
+}
+
+
+def _merge_later(connection: apsw.Connection, *, later: bool) -> None:
+    """Leave new words unmerged, until the index is compacted, or merge them bit by bit again."""
+    held = connection.execute("SELECT v FROM lex_config WHERE k = 'automerge'").fetchone()
+    if later != (held == (0,)):
+        for table, (name, values) in itertools.product(("lex", "names", "grams"), _MERGING.items()):
+            query = f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)"  # noqa: S608
+            connection.execute(query, (name, values[later]))
+
+
+def _bind_header(chunk: Chunk) -> Value:
+    """A header as it is stored: with a line break in place of the path that most begin with."""
+    bound = bind_text(chunk.header)
+    if isinstance(bound, str) and bound.startswith(chunk.path):
+        return f"\n{bound.removeprefix(chunk.path)}"
+    # in bytes, a line break stands for itself
+    return bound.encode() if isinstance(bound, str) and bound[:1] == "\n" else bound
+
+
+def _bind_file(file: ParsedFile, chunks: Sequence[Chunk], first: int) -> tuple[Value, ...]:
+    symbols, state = spell_symbols(file.symbols), astuple(file.state)
+    defined = bind_text(symbols), seal_file(symbols, chunks)
+    tags = json.dumps(file.tags) if file.tags else ""
+    return bind_text(state[0]), *state[1:], first, len(chunks), *defined, tags
+
+
+def spell_symbols(symbols: Sequence[Symbol]) -> str:
+    """A file's definitions as stored: a line of their kinds, one of their lines, then the names."""
+    kinds = "".join(one.kind[0] for one in symbols)
+    lines = " ".join(f"{n} {n - first} {last - n}" for _, _, n, first, last in symbols)
+    names = (one.name.replace("\n", " ") for one in symbols)
+    return "\n".join([kinds, lines, *names]) if kinds else ""
 
 
 def parse_symbols(text: str) -> list[Symbol]:
-    """A file's definitions as stored; older rows have no spans, and count as one line each."""
-    rows = json.loads(text)
-    if rows and len(rows[0]) < len(Symbol._fields):
-        rows = [(name, kind, line, line, line) for name, kind, line in rows]
-    return list(map(Symbol._make, rows))
+    """A file's definitions."""
+    numbers = map(int, text.split("\n", 2)[1].split() if text else ())
+    rows = zip(parse_names(text), *[numbers] * 3, strict=True)
+    return [Symbol(name, kind, n, n - lead, n + rest) for (name, kind), n, lead, rest in rows]
 
 
-def parse_names(text: str) -> list[tuple[str, str]]:
-    """Name and kind of a file's definitions as stored; see `ChunkStore.names_of`."""
-    if "\\" in text:  # a name that JSON escapes
-        return [(symbol.name, symbol.kind) for symbol in parse_symbols(text)]
-    return _NAME_AND_KIND.findall(text)
+def parse_names(text: str) -> list[tuple[str, Any]]:
+    """Name and kind of a file's definitions; see `ChunkStore.names_of`."""
+    if not text:
+        return []
+    kinds, _, names = text.split("\n", 2)
+    return list(zip(names.split("\n"), map(_KINDS.__getitem__, kinds), strict=True))
 
 
 def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
     """A checksum of a file's rows, with digests in place of texts."""
-    seal = zlib.crc32(symbols.encode())
+    seal = zlib.crc32(symbols.encode("utf-8", "surrogatepass"))
     for chunk in chunks:
         numbers = struct.pack("<4q", *_place_of(chunk.span))
         symbol = chunk.symbol.encode("utf-8", "surrogatepass")
@@ -266,18 +300,6 @@ def delete_files(connection: apsw.Connection, paths: Iterable[str]) -> None:
     connection.execute("DELETE FROM removed WHERE generation < ?", (generation - LOGGED,))
 
 
-def delete_everything(connection: apsw.Connection) -> None:
-    """Remove all files; ids and generations are not reset."""
-    connection.execute(
-        "DELETE FROM files; DELETE FROM chunks; DELETE FROM lex; DELETE FROM names;"
-        " DELETE FROM grams; UPDATE state SET value = 0 WHERE key = 'chunks'"
-    )
-    generation, end = read_state(connection, "generation"), read_state(connection, "next_chunk")
-    # one range in place of all others: they are disjoint
-    connection.execute("DELETE FROM removed")
-    connection.execute("INSERT INTO removed VALUES (?, 0, ?)", (generation, end))
-
-
 _CHUNK = (
     "SELECT f.path, c.text, c.start_line, c.end_line, c.start_byte, c.end_byte, c.header,"
     " c.symbol, c.id"
@@ -298,6 +320,8 @@ def select_chunks(
 ) -> Iterator[Chunk]:
     """The chunks that a query of the form `OF_CHUNKS` or `OF_FILES` finds."""
     for path, text, l1, l2, b1, b2, header, symbol, key in connection.execute(query, values):
+        if header[:1] == "\n":  # see `_bind_header`
+            header = read_stored_text(path) + header[1:]
         words = (path, text, header, symbol)
         if bytes in map(type, words):  # not valid Unicode
             path, text, header, symbol = map(read_stored_text, words)

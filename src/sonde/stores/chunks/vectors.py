@@ -211,8 +211,10 @@ class VectorIndex:
         chunks = read_state(connection, "chunks")
         for model in self._list_models(connection):
             most = model.rows.count_rows() * (1 - _WASTED) - self._limits.spare_rows
-            if most > chunks and most > chunks * _count_each(connection, model):
-                return True
+            if most > chunks:
+                ((every, whole),) = connection.execute(_COUNT, (model.id,))
+                if not whole or most > chunks * every / whole:  # a chunk's definitions count, too
+                    return True
         return False
 
     def drop_damaged(self, connection: apsw.Connection) -> list[VectorRows]:
@@ -363,12 +365,6 @@ def _find_damaged(rows: VectorRows, table: Table) -> Mask:
         damaged[heard] = rows.find_damaged(slots[heard], table[first[heard], 2])
     found: Mask = damaged[place]
     return found
-
-
-def _count_each(connection: apsw.Connection, model: _Model) -> float:
-    """How many vectors a chunk has, with those of its definitions."""
-    ((every, whole),) = connection.execute(_COUNT, (model.id,))
-    return every / whole if whole else 1.0
 
 
 def _list_slots(connection: apsw.Connection, model: _Model) -> Slots:
