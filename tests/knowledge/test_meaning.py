@@ -112,6 +112,19 @@ def test_a_snippet_shows_the_words_rather_than_what_is_like_them(
     assert seat in row["snippet"]
 
 
+def test_a_long_note_is_shown_by_the_piece_that_answers_not_by_a_word_shared_by_chance(
+    open_app: Callable[..., App],
+) -> None:
+    app, text = open_app(embedding="static"), " ".join([DIARY[1], *["Rain."] * 250, DIARY[4]])
+    entry = text_entry("notes", "", text, id="diary")
+    assert [DIARY[4] in piece.text for piece in entry.pieces] == [False, True]
+    app.knowledge.of("local").put("notes", [entry])
+    (row,) = ask(app, "appointment for my teeth in the afternoon", snippet_length=100)["results"]
+    assert DIARY[4] in row["snippet"]
+    (row,) = ask(app, "the cat on the piano", snippet_length=100)["results"]
+    assert DIARY[1] in row["snippet"]
+
+
 def test_of_a_sentence_too_long_to_be_shown_the_snippet_shows_the_words(
     open_app: Callable[..., App],
 ) -> None:
