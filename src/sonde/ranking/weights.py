@@ -4,8 +4,8 @@
 questions say nothing (none is about examples or legacy code) the answer to "and it was asked
 for" takes the penalty back. `REPORT` is for long queries, fitted by `training/fit_reports.py` on
 issue reports of five Python projects; what those cannot teach (old versions, headers) is as in
-`CODE`. `DOCS` weighs words and meaning as served a collection of abstracts best (CISI), and was
-checked on another (Cranfield); what names of documents count is set by hand.
+`CODE`. `DOCS` is for long queries over documents, as served a collection of abstracts best (CISI),
+and for views; others go by `ranking/evidence.py`. What names of documents count is set by hand.
 """
 
 from __future__ import annotations
