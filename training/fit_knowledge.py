@@ -1,19 +1,21 @@
 """Fit the weights of `sonde/ranking/evidence.py`: words against meaning, and how likely a hit is.
 
-    python training/fit_knowledge.py PROJECTS [--apps Components-amd64.yml.gz] [--law law.jsonl]
+    python training/fit_knowledge.py PROJECTS [--packages Translation-de.bz2 …] [--law law.jsonl]
 
-PROJECTS holds checkouts of public projects that no benchmark measures. Their documents are cut at
-the headings; a heading asks for its section without it, a sentence for the section it was taken
-from, three words of a section for it. The summaries of Debian's applications (AppStream) ask for
-their descriptions, `training/notes.jsonl` for short notes in other words. Printed: how well each
-kind of question is ordered, by words, a model, and both with several shares of words; then the
-likelihood of the best candidate by logistic regression, some questions being asked in every other
-project, too, where no candidate is right. `--law` writes evidence for `tests/knowledge`.
+PROJECTS holds documents of public projects that no benchmark measures; a folder whose name ends in
+`-de`, `-es` or `-fr` holds some in that language. They are cut at the headings; a heading asks for
+its section without it, a sentence for the section it was taken from, three words of a section for
+it. The short descriptions of Debian's packages (`dists/*/main/i18n`) ask for the long ones,
+`training/notes.jsonl` for short notes in other words. Printed: how well each kind of question is
+ordered, by words, a model, and both with several shares of words; then the likelihood of the
+best candidate by logistic regression, some questions being asked in every other project, too, where
+no candidate is right. `--law` writes evidence for `tests/knowledge`.
 """
 
 from __future__ import annotations
 
 import argparse
+import bz2
 import gzip
 import html
 import json
@@ -31,14 +33,15 @@ from sonde.embedding.base import load_provider
 from sonde.knowledge.ranking import KnowledgeSearch, read_knowledge_query
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing
-from sonde.ranking.evidence import Evidence
+from sonde.ranking.evidence import WORDS, Evidence
 from sonde.stores.knowledge.base import Entry
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 EVENS = (0.8, 0.5, 0.3, 0.2, 0.13, 0.1, 0.08)
 """Squares of `covered` at which words and the model count the same, to choose from."""
-BESIDE, WORDS = 0.2, 4.0  # as in `evidence.py`
+BESIDE = 0.2  # as in `evidence.py`
 LAW_QUESTIONS, LAW_DEPTH = 150, 3  # of a kind, and of each part's candidates
+LANGUAGES = ("de", "es", "fr")
 ELSEWHERE = 18  # questions of a project that are asked in the others
 NOTE_WEIGHT = 8.0  # of a question on a short note: they are few, and what users write
 HEADING = re.compile(r"#{1,5}\s+(.*)")
@@ -87,7 +90,7 @@ def make_questions(sections: Sequence[tuple[str, str]]) -> Iterator[tuple[str, s
             questions.append(("sentence", said))
         if 2 <= len(read_knowledge_query(heading).terms) <= 9:
             questions.append(("heading", heading))
-        words = list(dict.fromkeys(re.findall(r"[A-Za-z]{4,}", text)))
+        words = list(dict.fromkeys(re.findall(r"[^\W\d_]{4,}", text)))
         if len(words) > 12 and chance > 0.6:
             questions.append(("words", " ".join(random.sample(words, 3))))
         yield "" if chance < 0.7 else random.choice(sections)[0], text, questions
@@ -185,25 +188,47 @@ def read_apps(path: Path, language: str = "C") -> Iterator[tuple[str, str, str]]
             yield named[1], said[0], said[1][:600]
 
 
+def read_packages(path: Path) -> dict[str, str]:
+    """Long descriptions of Debian's packages, with the short ones."""
+    found: dict[str, str] = {}
+    for block in bz2.decompress(path.read_bytes()).decode().split("\n\n"):
+        match = re.search(r"(?m)^Description-(?!md5)\w+: (.*)\n((?: .*\n?)*)", block)
+        if match and len(match[2]) > 100:
+            found.setdefault(" ".join(match[2].replace("\n .\n", "\n").split())[:600], match[1])
+    return found
+
+
 def list_texts(args: argparse.Namespace) -> Iterator[tuple[str, list[Any]]]:
     """The texts of each project, with the questions on them."""
+    described = {path.stem: read_packages(path) for path in args.packages}
     if args.apps:
-        apps = {text: summary for _, summary, text in read_apps(args.apps)}
-        chosen = random.sample(sorted(apps), min(args.texts * 8, len(apps)))
-        yield (
-            "apps",
-            [("", text, [(name_overlap(apps[text], text), apps[text])]) for text in chosen],
-        )
+        described["apps"] = {text: summary for _, summary, text in read_apps(args.apps)}
+    for project, found in described.items():
+        chosen = random.sample(sorted(found), min(args.texts * 4, len(found)))
+        kinds = [name_overlap(found[text], text) + name_language(project) for text in chosen]
+        asks = [[(kind, found[text])] for kind, text in zip(kinds, chosen, strict=True)]
+        yield project, [("", text, each) for text, each in zip(chosen, asks, strict=True)]
     for folder in sorted(path for path in args.projects.iterdir() if path.is_dir()):
-        sections = list_sections(folder)
+        sections, language = list_sections(folder), name_language(folder.name)
         if len(sections) >= 20:
-            chosen = random.sample(sections, min(args.texts, len(sections)))
-            yield folder.name, list(make_questions(chosen))
-    asks: dict[str, list[Any]] = {}
+            texts = make_questions(random.sample(sections, min(args.texts, len(sections))))
+            yield (
+                folder.name,
+                [
+                    (title, text, [(kind + language, asked) for kind, asked in each])
+                    for title, text, each in texts
+                ],
+            )
+    asks_of: dict[str, list[Any]] = {}
     for line in (Path(__file__).parent / "notes.jsonl").read_text("utf-8").splitlines():
         pair = json.loads(line)
-        asks.setdefault(pair["note"], []).append(("note", pair["question"]))
-    yield "notes", [("", note, questions) for note, questions in asks.items()]
+        asks_of.setdefault(pair["note"], []).append(("note", pair["question"]))
+    yield "notes", [("", note, questions) for note, questions in asks_of.items()]
+
+
+def name_language(project: str) -> str:
+    """What the kind of a project's questions ends in, unless they are in English."""
+    return ", foreign" if project.rpartition("-")[2] in LANGUAGES else ""
 
 
 def name_overlap(question: str, text: str) -> str:
@@ -236,6 +261,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("projects", type=Path)
     parser.add_argument("--apps", type=Path)
+    parser.add_argument("--packages", type=Path, nargs="*", default=[])
     parser.add_argument("--law", type=Path)
     parser.add_argument("--texts", type=int, default=50)
     args = parser.parse_args()

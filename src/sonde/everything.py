@@ -66,7 +66,7 @@ def search_everything(
     page = service.open_ranked_page(
         app.knowledge, request, options, work, session, rank, dedupe=dedupe
     )
-    return replace(page, hints=(), note=next(filter(None, notes), ""))
+    return replace(page, note=next(filter(None, notes), ""))
 
 
 def fetch_anything(

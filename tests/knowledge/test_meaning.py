@@ -75,6 +75,65 @@ def test_a_question_that_shares_no_word_finds_its_note(deep_app: App, question: 
     assert "note" not in answer
 
 
+DIARY = [
+    "Bought paint for the fence and two brushes.",
+    "The cat slept on the piano all afternoon.",
+    "Called grandmother, she told the story of the flood again.",
+    "Watered the tomatoes, the first ones are red.",
+    "The dentist wants to see me in March because of the crown.",
+    "Read forty pages of the novel about the lighthouse.",
+    "Lent the ladder to our neighbours until Sunday.",
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [("appointment for my teeth", 4), ("who has borrowed our steps", 6), ("garden vegetables", 3)],
+)
+@pytest.mark.parametrize("ending", ["\n", " "])
+def test_a_snippet_shows_the_sentence_that_answers_in_other_words(
+    open_app: Callable[..., App], question: str, line: int, ending: str
+) -> None:
+    app, text = open_app(embedding="static"), ending.join(DIARY)
+    app.knowledge.of("local").put("notes", [text_entry("notes", "", text, id="diary")])
+    (row,) = ask(app, question, snippet_length=100)["results"]
+    assert DIARY[line] in row["snippet"]
+    assert row["loc"]["approx_offset"] == text.index(DIARY[line])
+
+
+def test_a_snippet_shows_the_words_rather_than_what_is_like_them(
+    open_app: Callable[..., App],
+) -> None:
+    seat = "Seat 263 in car 9 of the night sleeper, with our blue bags and umbrellas."
+    text = f"Numbers 262 and 264, numbers 8 and 10.\n{seat}"
+    app = open_app(embedding="static")
+    app.knowledge.of("local").put("notes", [text_entry("notes", "", text, id="numbers")])
+    (row,) = ask(app, "263 9", snippet_length=80)["results"]
+    assert seat in row["snippet"]
+
+
+def test_a_long_note_is_shown_by_the_piece_that_answers_not_by_a_word_shared_by_chance(
+    open_app: Callable[..., App],
+) -> None:
+    app, text = open_app(embedding="static"), " ".join([DIARY[1], *["Rain."] * 250, DIARY[4]])
+    entry = text_entry("notes", "", text, id="diary")
+    assert [DIARY[4] in piece.text for piece in entry.pieces] == [False, True]
+    app.knowledge.of("local").put("notes", [entry])
+    (row,) = ask(app, "appointment for my teeth in the afternoon", snippet_length=100)["results"]
+    assert DIARY[4] in row["snippet"]
+    (row,) = ask(app, "the cat on the piano", snippet_length=100)["results"]
+    assert DIARY[1] in row["snippet"]
+
+
+def test_of_a_sentence_too_long_to_be_shown_the_snippet_shows_the_words(
+    open_app: Callable[..., App],
+) -> None:
+    app, text = open_app(embedding="static"), " and ".join(each.rstrip(".") for each in DIARY)
+    app.knowledge.of("local").put("notes", [text_entry("notes", "", text, id="diary")])
+    (row,) = ask(app, "piano", snippet_length=60)["results"]
+    assert "piano" in row["snippet"]
+
+
 def test_a_question_about_nothing_there_finds_nothing(deep_app: App) -> None:
     assert ask(deep_app, "OAuth2 password bearer")["results"] == []
 

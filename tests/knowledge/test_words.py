@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.drawing import ANY, draw_list, draw_text
 
 from sonde.knowledge.ranking import read_knowledge_query
-from sonde.knowledge.retrieval import cut_excerpt
+from sonde.knowledge.retrieval import cut_excerpt, find_run
 from sonde.text.cuts import floor_boundary, is_boundary
 from sonde.text.formats import read_day_end, read_time, show_time
 from sonde.text.words import fold_text, index_text, query_terms, stem_word
@@ -86,7 +86,7 @@ def test_no_cut_falls_inside_a_character(parts):
 )
 def test_snippets_are_short_flat_and_whole(parts, length):
     text = "".join(parts)
-    snippet = cut_excerpt(text, ("walru",), length)
+    snippet = cut_excerpt(text, find_run(text, ("walru",), length=length), length)
     assert len(snippet) <= length
     assert snippet == " ".join(snippet.split())
     flat = " ".join(text.split())
@@ -102,7 +102,7 @@ def test_snippets_are_short_flat_and_whole(parts, length):
 @pytest.mark.row("004-64")
 def test_a_snippet_prefers_the_place_with_most_of_the_words():
     text = "walrus " + "x " * 300 + "the walrus and the sea " + "y " * 300
-    assert "walrus and the sea" in cut_excerpt(text, ("walru", "sea"), 60)
+    assert "walrus and the sea" in cut_excerpt(text, find_run(text, ("walru", "sea")), 60)
 
 
 @pytest.mark.parametrize(

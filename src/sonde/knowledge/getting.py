@@ -12,7 +12,7 @@ from sonde.knowledge.retrieval import (
     Location,
     Retrieval,
     choose_messages,
-    find_offset,
+    find_run,
     list_fields,
     show_snippet,
     show_text,
@@ -107,9 +107,9 @@ def _get_text(
     if place is not None and pieces:
         chunk = pieces[place]
         if anchor is None or not chunk.start <= anchor < chunk.start + len(chunk.text):
-            anchor = chunk.start + find_offset(chunk.text, terms)
+            anchor = chunk.start + find_run(chunk.text, terms)[0]
     elif anchor is None:
-        anchor = find_offset(text, terms)
+        anchor = find_run(text, terms)[0]
     else:
         terms = ()
     anchor = min(anchor, len(text))

@@ -238,10 +238,10 @@ class KnowledgeSearch:
                 nearness = {key: find_nearness(model.name, each) for key, each in similar.items()}
                 by_kind[kind] = _keep_best(nearness, places)
         best = max((score for score, _ in words.values()), default=1.0)
-        found: dict[object, RankedPiece] = {}
-        for groups in (words, *reversed(by_kind.values())):
-            for key, (_, piece) in groups.items():
-                found.setdefault(key, piece)
+        near_ones = by_kind.values()
+        # an entry is shown by its best piece: in words of the text by words, else by the last model
+        by_trust = (*near_ones, words) if covered > 0.5 else (words, *near_ones)
+        found = {key: piece for groups in by_trust for key, (_, piece) in groups.items()}
 
         def weigh(key: object) -> Evidence:
             near = {kind: groups[key][0] for kind, groups in by_kind.items() if key in groups}

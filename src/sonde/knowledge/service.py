@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import cast
 
+from sonde.embedding.base import Embedder, Vectors
+from sonde.embedding.nearness import can_read, find_nearness
 from sonde.errors import EmptyQuery
 from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_messages
 from sonde.knowledge.identity import are_same_text, name_file, tally_words
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
 from sonde.knowledge.ranking import (
+    UNREADABLE,
     AnyHit,
     Duplicate,
     KnowledgeHit,
+    KnowledgeQuery,
     KnowledgeSearch,
     merge_sources,
     normalise,
     read_knowledge_query,
     sort_recent,
 )
-from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
+from sonde.knowledge.retrieval import (
+    KnowledgePreferences,
+    Mode,
+    clamp_length,
+    find_run,
+    find_sentence,
+    read_retrieval,
+)
 from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transcript
 from sonde.knowledge.vectors import count_deep, list_limits
 from sonde.knowledge.who_and_when import read_who_and_when
@@ -82,10 +94,8 @@ class RankedPage:
     suppressed: int
     """Hits left out because the session has seen them."""
     session: KnowledgeSession | None
-    hints: tuple[str, ...]
-    """Terms of the session's earlier queries, which snippets prefer."""
-    openings: Mapping[str, str]
-    """The first message of each conversation found by its title, by uri."""
+    answers: Mapping[str, tuple[str, tuple[int, int]]]
+    """The text of each shown hit by uri, and where in it the answer is."""
     note: str = ""
     """A remark on how complete the ranking is; empty if there is none."""
 
@@ -130,20 +140,47 @@ def open_ranked_page(
         library, store, named, options.offset,
         lambda: _join_duplicates(store, order(rank(request))), session if dedupe else None,
     )  # fmt: skip
-    length = options.snippet_length
     earlier = list(session.recent)[:HINTING_QUERIES] if session else []
     shown = hits[options.offset : options.offset + options.limit]
-    titles = [hit for hit in shown if isinstance(hit, KnowledgeHit) and hit.piece.field == TITLE]
-    openings = {hit.uri: store.read_pieces("chats", hit.entry.id, 0, 1)
-                for hit in titles if hit.source == "chats"}  # fmt: skip
+    wished, usual = options.snippet_length, preferences.get("snippet_length")
+    length = clamp_length(usual if wished is None else wished)
+    hints = [term for each in earlier for term in read_knowledge_query(each).terms]
+    texts = {hit.uri: _read_shown(store, hit) for hit in shown}
     return RankedPage(
-        query, hits, options.offset, shown,
-        clamp_length(preferences.get("snippet_length") if length is None else length),
+        query, hits, options.offset, shown, length,
         options.max_tokens or preferences.get("max_tokens") or library.max_tokens,
         held if session else 0, session,
-        tuple(term for each in earlier for term in read_knowledge_query(each).terms),
-        {uri: pieces[0].text for uri, pieces in openings.items() if pieces},
+        _find_answers(library.models.static, read_knowledge_query(query), hints, texts, length),
     )  # fmt: skip
+
+
+def _read_shown(store: KnowledgeStore, hit: AnyHit) -> str:
+    """The text that a hit's snippet is cut from; a title is followed by the first message."""
+    if not isinstance(hit, KnowledgeHit) or hit.piece.field != TITLE:
+        return hit.text
+    first = store.read_pieces("chats", hit.entry.id, 0, 1) if hit.source == "chats" else []
+    return ": ".join([hit.entry.title, *(piece.text for piece in first)])
+
+
+def _find_answers(
+    model: Embedder | None, asked: KnowledgeQuery, hints: Sequence[str],
+    texts: Mapping[str, str], length: int,
+) -> dict[str, tuple[str, tuple[int, int]]]:  # fmt: skip
+    """Each text, and where in it the answer is: the sentence that a model chooses, if the text is
+    too long to be shown, else the place with the query's words."""
+    places = {uri: find_run(text, asked.terms, hints, length) for uri, text in texts.items()}
+    if model and can_read(model, asked.text):
+        with suppress(*UNREADABLE):
+            measure = partial(_measure, model, model.embed([asked.text], "query")[0])
+            for uri, text in texts.items():
+                if len(text) > length:
+                    places[uri] = find_sentence(text, asked.terms, hints, length, measure)
+    return {uri: (text, places[uri]) for uri, text in texts.items()}
+
+
+def _measure(model: Embedder, vector: Vectors, sentences: list[str]) -> list[float]:
+    similar = (model.embed(sentences, "passage") @ vector).tolist()
+    return [find_nearness(model.name, each) for each in similar]
 
 
 def record_shown(library: Library, page: RankedPage, count: int, work: Work) -> None:

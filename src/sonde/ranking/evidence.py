@@ -69,7 +69,7 @@ _WEIGHTS: Mapping[str, _Weights] = {
     "static": _Weights(0.1, (-4.95, 0.85, 1.45, -0.4, 2.2)),
     "deep": _Weights(0.5, (-7.9, 2.0, 3.6, -1.7, 4.1)),
 }
-_WORDS = 4.0  # how much the best candidate by words counts: as one four spreads nearer
+WORDS = 4.0  # how much the best candidate by words counts: as one four spreads nearer
 _SAID = 0.6  # how much words count for a message, at least, once one or two are shared
 _BESIDE = 0.2  # of the static model's nearness, beside the deep one's
 NEAR_ENOUGH = 0.6
@@ -140,4 +140,4 @@ def split_evidence(each: Evidence) -> tuple[float, float, float]:
         words = max(words, _SAID)
     near = 1.0 - words
     beside = 0.0 if each.deep is None else _BESIDE * (each.static or 0.0)
-    return _WORDS * words * each.words, near * each.nearness, near * beside
+    return WORDS * words * each.words, near * each.nearness, near * beside

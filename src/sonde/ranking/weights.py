@@ -4,8 +4,8 @@
 questions say nothing (none is about examples or legacy code) the answer to "and it was asked
 for" takes the penalty back. `REPORT` is for long queries, fitted by `training/fit_reports.py` on
 issue reports of five Python projects; what those cannot teach (old versions, headers) is as in
-`CODE`. `DOCS` weighs words and meaning as served a collection of abstracts best (CISI), and was
-checked on another (Cranfield); what names of documents count is set by hand.
+`CODE`. `DOCS` is for long queries over documents, as served a collection of abstracts best (CISI),
+and for views; others go by `ranking/evidence.py`. What names of documents count is set by hand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from sonde.ranking.features import FEATURES
 from sonde.ranking.passages import PASSAGE_FEATURES
 from sonde.ranking.question import Question
-from sonde.types import Kind
 
 CODE: Mapping[str, float] = {
     "lexical_top": 0.2,
@@ -220,15 +219,6 @@ def choose_share(question: Question, *, is_named: bool = True, is_deep: bool = F
         return 1.0
     length = (len(question.text.split()) - _TOPIC_WORDS) / (_SENTENCE_WORDS - _TOPIC_WORDS)
     return max(_TOPIC_SHARE, min(length, 1.0)) if is_deep else _TOPIC_SHARE
-
-
-def choose_weights(kind: Kind, *, is_report: bool, is_deep: bool) -> Mapping[str, float]:
-    """The weights for one kind of file under one kind of query and evidence."""
-    if kind == "docs":
-        return DOCS_DEEP if is_deep else DOCS
-    if is_report:
-        return REPORT
-    return DEEP if is_deep else CODE
 
 
 _REASONS = (

@@ -57,40 +57,33 @@ def rate_hits(store: ChunkStore | None, vectors: QueryVectors, hits: Sequence[Hi
     return [replace(hit, score=best * min(hit.score / top, 1.0)) for hit in hits]
 
 
-def weigh_docs(search: Search, question: Question, files: Sequence[Candidate]) -> bool:
-    """Weigh documents by the evidence that knowledge is weighed by, beside what their names say.
-
-    Returns whether it could; not without vectors.
-    """
+def weigh_docs(search: Search, question: Question, files: Sequence[Candidate]) -> None:
+    """Weigh documents by the evidence that knowledge is weighed by, beside what their names say."""
     weights = _weigh_terms(search.store, question)
     best = sorted(files, key=lambda file: -file.features["lexical_rel"])[:_WEIGHED]
     # by the very words, as they are ranked
     covered = max((_cover(weights, _join_words(file), str) for file in best), default=0.0)
-    if not _weigh_evidence(search, files, covered):
-        return False
-    if search.deep and not search.deep.is_complete and _read_best(search.deep, files):
+    _weigh_evidence(search, files, covered)
+    if search.deep and not search.deep.is_complete:
+        _read_best(search.deep, files)
         _weigh_evidence(search, files, covered)
-    return True
 
 
-def _weigh_evidence(search: Search, files: Sequence[Candidate], covered: float) -> bool:
-    """Give every file its parts by the evidence about it; False if no model has read one."""
+def _weigh_evidence(search: Search, files: Sequence[Candidate], covered: float) -> None:
+    """Give every file its parts by the evidence about it."""
     for file in files:
         static = _find_nearest(search.probe, file.scores["dense"])
         deep = _find_nearest(search.deep, file.scores["deep"])
         if search.probe and not search.probe.is_static:
             static, deep = None, static
-        if static is None and deep is None:
-            return False
         evidence = Evidence(file.features["lexical_rel"], covered, static, deep)
         words, meaning, beside = (_NAMED * part for part in split_evidence(evidence))
         names = {name: weight * file.features.get(name, 0.0) for name, weight in DOCS_NAMES.items()}
         nearest = "dense_rel" if deep is None else "deep_rel"
         file.add_up({"lexical_rel": words, "dense_rel": beside, **names, nearest: meaning})
-    return True
 
 
-def _read_best(deep: DeepVectors, files: Sequence[Candidate]) -> bool:
+def _read_best(deep: DeepVectors, files: Sequence[Candidate]) -> None:
     """Let the deeper model read how the best chunk of each of the best files begins."""
     best = nlargest(READ_TEXTS, files, key=attrgetter("score"))
     chosen = [max(file.scores["dense"], key=file.scores["dense"].__getitem__) for file in best]
@@ -98,7 +91,6 @@ def _read_best(deep: DeepVectors, files: Sequence[Candidate]) -> bool:
     near = deep.read_now([text[:OPENING_CHARS] for text in whole])
     for file, id_, value in zip(best, chosen, near, strict=False):
         file.scores["deep"][id_] = value
-    return bool(near)
 
 
 def _find_nearest(

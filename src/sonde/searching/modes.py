@@ -15,7 +15,7 @@ from sonde.ranking.candidate import Candidate
 from sonde.ranking.features import list_definition_features
 from sonde.ranking.passages import FILES, Group
 from sonde.ranking.question import Question
-from sonde.ranking.weights import choose_share, choose_weights
+from sonde.ranking.weights import CODE, DEEP, DOCS, DOCS_DEEP, REPORT, choose_share
 from sonde.searching.likelihood import weigh_docs
 from sonde.searching.passages import deepen_passages, group_passages
 from sonde.searching.search import QueryVector, Search, defines_name, gather_files, read_names
@@ -146,18 +146,19 @@ def _rank_chunks(search: Search, question: Question, files: Sequence[Candidate])
 def weigh_files(search: Search, question: Question) -> list[Candidate]:
     """Every candidate file with its score, best first."""
     files = gather_files(search, question)
-    is_prose = bool(files) and files[0].state.kind == "docs" and not search.of_views
-    if not (is_prose and not question.report and weigh_docs(search, question, files)):
-        for file in files:
-            file.weigh(_choose_weights(question, file))
-        files.sort(key=_sort_key)
-        weights = _choose_weights(question, files[0]) if files else {}
-        most = sum(weights.get(name, 0.0) for name in list_definition_features(question))
-        if files and (most or search.of_views):
-            best = settle_files(search, question, files if search.of_views else files[:FILES])
-            # of the others, only those that can still come among them: they alone show passages
-            least = best[-1].score - most
-            settle_files(search, question, [file for file in files[FILES:] if file.score >= least])
+    if files and files[0].state.kind == "docs" and not search.of_views and not question.report:
+        weigh_docs(search, question, files)
+        return sorted(files, key=_sort_key)
+    for file in files:
+        file.weigh(_choose_weights(question, file))
+    files.sort(key=_sort_key)
+    weights = _choose_weights(question, files[0]) if files else {}
+    most = sum(weights.get(name, 0.0) for name in list_definition_features(question))
+    if files and (most or search.of_views):
+        best = settle_files(search, question, files if search.of_views else files[:FILES])
+        # of the others, only those that can still come among them: they alone show passages
+        least = best[-1].score - most
+        settle_files(search, question, [file for file in files[FILES:] if file.score >= least])
     return sorted(files, key=_sort_key)
 
 
@@ -172,8 +173,12 @@ def settle_files(search: Search, question: Question, files: Sequence[Candidate])
 
 
 def _choose_weights(question: Question, file: Candidate) -> Mapping[str, float]:
-    is_report, is_deep = question.report is not None, "deep_rel" in file.features
-    return choose_weights(file.state.kind, is_report=is_report, is_deep=is_deep)
+    is_deep = "deep_rel" in file.features
+    if file.state.kind == "docs":
+        return DOCS_DEEP if is_deep else DOCS
+    if question.report:
+        return REPORT
+    return DEEP if is_deep else CODE
 
 
 def _sort_key(file: Candidate) -> tuple[float, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from sonde.knowledge.formats import BY_TESSERACT, LEFT_OUT
 from sonde.knowledge.getting import EntryContent, Messages
-from sonde.knowledge.ranking import AnyHit, FileHit, find_message_id, make_uri, read_knowledge_query
-from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt, find_offset
+from sonde.knowledge.ranking import AnyHit, FileHit, find_message_id, make_uri
+from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt
 from sonde.knowledge.service import RankedPage
 from sonde.paging.budget import fit_page
 from sonde.stores.knowledge.base import (
@@ -171,10 +171,9 @@ class GetAnswer(TypedDict):
 
 def show_ranked_page(page: RankedPage, caller: Caller, shape: Shape = "full") -> KnowAnswer:
     """A page of results within its budget: fewer rows, then a shorter snippet."""
-    terms = read_knowledge_query(page.query).terms
 
     def render(hit: AnyHit, length: int) -> Json:
-        row = _show_hit(hit, terms, length, page, caller)
+        row = _show_hit(hit, length, page, caller)
         if shape == "pointers":
             row["id"] = row["uri"]
         return _show_compact(row) if shape == "compact" else row
@@ -210,23 +209,17 @@ def show_ranked_page(page: RankedPage, caller: Caller, shape: Shape = "full") ->
     return answer
 
 
-def _show_hit(
-    hit: AnyHit, terms: Collection[str], length: int, page: RankedPage, caller: Caller
-) -> Json:
+def _show_hit(hit: AnyHit, length: int, page: RankedPage, caller: Caller) -> Json:
+    text, place = page.answers[hit.uri]
+    snippet = cut_excerpt(text, place, length)
     if isinstance(hit, FileHit):
-        snippet = cut_excerpt(hit.text, terms, length, page.hints)
         loc = {"path": hit.path, "start_line": hit.start_line, "end_line": hit.end_line}
         return _show_file(hit.source, hit.uri, hit.path, hit.last_modified, loc, caller) | {
             "snippet": snippet or None,
             "score": round(hit.score, 4),
             "score_type": hit.score_type,
         }
-    text = hit.piece.text
-    if hit.piece.field == TITLE:
-        opening = page.openings.get(hit.uri)
-        text = f"{hit.entry.title}: {opening}" if opening else hit.entry.title
-    snippet = cut_excerpt(text, terms, length, page.hints)
-    row = _show_entry(hit.entry, hit.piece, snippet, hit.score, hit.score_type, terms, caller)
+    row = _show_entry(hit.entry, hit.piece, snippet, hit.score, hit.score_type, place[0], caller)
     if hit.duplicates:
         row["duplicates"] = [asdict(each) for each in hit.duplicates[:SHOWN_DUPLICATES]]
         row["duplicates_total"] = len(hit.duplicates)
@@ -240,8 +233,8 @@ def show_content(found: EntryContent | FileExcerpt, caller: Caller) -> GetAnswer
         meta = _show_file(found.kind, found.uri, title, found.last_modified, loc, caller)
         answer: GetAnswer = {"meta": meta, "content": found.text, "attachments": None}
     else:
-        snippet = cut_excerpt(found.piece.text or found.entry.title, (), found.snippet_length)
-        meta = _show_entry(found.entry, found.piece, snippet, 1.0, "exact", (), caller)
+        snippet = cut_excerpt(found.piece.text or found.entry.title, (0, 0), found.snippet_length)
+        meta = _show_entry(found.entry, found.piece, snippet, 1.0, "exact", 0, caller)
         if found.content == snippet:
             meta["snippet"] = None  # once is enough
         facts = found.entry.facts
@@ -340,7 +333,7 @@ def _show_entry(
     snippet: str,
     score: float,
     score_type: str,
-    terms: Collection[str],
+    offset: int,
     caller: Caller,
 ) -> Json:
     message = find_message_id(entry, piece)
@@ -367,7 +360,7 @@ def _show_entry(
         "version": entry.version,
         "tags": list(entry.tags) or None,
         **extra,
-        "loc": _show_location(entry, piece, terms, message),
+        "loc": _show_location(entry, piece, offset, message),
         **_show_link(f"knowledge/{entry.source}/{quote(entry.id, safe='')}{start}", caller),
     }
 
@@ -377,16 +370,14 @@ def _show_id(entry: Entry) -> str | int:
     return int(entry.id) if entry.source in NUMBERED and entry.id.isdecimal() else entry.id
 
 
-def _show_location(
-    entry: Entry, piece: Piece, terms: Collection[str], message: str
-) -> Mapping[str, object]:
+def _show_location(entry: Entry, piece: Piece, offset: int, message: str) -> Mapping[str, object]:
     if entry.source == "chats":
         place = {"message_id": message, "message_index": piece.place} if message else {}
         return {"conversation_id": entry.id, **place}
-    offset = {"approx_offset": piece.start + find_offset(piece.text, terms)}
+    found = {"approx_offset": piece.start + offset}
     if entry.source == "media":
         chunk = {"chunk_index": piece.place, "chunk_uuid": piece.uuid}
-        return {"media_id": _show_id(entry), **chunk, **offset}
+        return {"media_id": _show_id(entry), **chunk, **found}
     if piece.field == TITLE:
         return {"field": "name", "approx_offset": 0}
-    return offset | {"field": piece.field} if piece.field else offset
+    return found | {"field": piece.field} if piece.field else found
