@@ -227,8 +227,9 @@ def main() -> None:
         if not EXCLUDED.match(path.name) and path.suffix != ".asc"
     ]
     with ProcessPoolExecutor(2) as pool:
-        pairs = (pair for found in pool.map(mine_archive, archives) for pair in found)
-        counts = write_pairs(pairs, options.out, read_benchmark(options.benchmark))
+        names = (archive.name.split("_")[0] for archive in archives)
+        packages = zip(names, pool.map(mine_archive, archives), strict=True)
+        counts = write_pairs(packages, options.out, read_benchmark(options.benchmark))
     print(len(archives), "archives", dict(sorted(counts.items(), key=lambda item: -item[1])))
 
 

@@ -124,8 +124,9 @@ def main() -> None:
         if wheel.name.split("-")[0].lower() not in EXCLUDED
     ]
     with ProcessPoolExecutor(2) as pool:
-        pairs = (pair for found in pool.map(mine_wheel, wheels) for pair in found)
-        counts = write_pairs(pairs, options.out, read_benchmark(options.benchmark))
+        names = (wheel.name.split("-")[0].lower() for wheel in wheels)
+        packages = zip(names, pool.map(mine_wheel, wheels), strict=True)
+        counts = write_pairs(packages, options.out, read_benchmark(options.benchmark))
     print(len(wheels), "wheels", counts)
 
 

@@ -131,12 +131,15 @@ def read_benchmark(folders: list[Path]) -> BenchmarkContent:
     return BenchmarkContent(texts())
 
 
-def write_pairs(pairs: Iterable[Pair], out: Path, benchmark: BenchmarkContent) -> dict[str, int]:
-    """Distinct clean pairs as JSON lines; returns how many of each kind, and how many dropped."""
+def write_pairs(
+    packages: Iterable[tuple[str, Iterable[Pair]]], out: Path, benchmark: BenchmarkContent
+) -> dict[str, int]:
+    """Distinct clean pairs of packages as JSON lines; returns how many of each kind, and how many
+    dropped."""
     seen: set[bytes] = set()
     counts: dict[str, int] = {}
     with gzip.open(out, "wt", encoding="utf-8", compresslevel=4) as file:
-        for pair in pairs:
+        for package, pair in ((package, pair) for package, pairs in packages for pair in pairs):
             key = hashlib.blake2b(
                 f"{pair.kind} {pair.query.lower()}".encode(), digest_size=8
             ).digest()
@@ -148,5 +151,5 @@ def write_pairs(pairs: Iterable[Pair], out: Path, benchmark: BenchmarkContent) -
             counts[kind] = counts.get(kind, 0) + 1
             if kind == pair.kind:
                 row = {"q": pair.query, "c": pair.passage, "p": pair.path, "k": pair.kind}
-                file.write(json.dumps(row) + "\n")
+                file.write(json.dumps(row | {"g": package}) + "\n")
     return counts

@@ -83,7 +83,7 @@ def clean(pair: dict[str, str]) -> dict[str, str] | None:
     inside = FAMILIES.get(kind, kind) == "c" and first[:1] in " \t" and "{" not in code
     if len(query.split()) < 2 or len(code.strip()) < 60 or inside:
         return None
-    return {"q": query, "c": code, "p": pair["p"], "k": FAMILIES.get(kind, kind)}
+    return pair | {"q": query, "c": code, "k": FAMILIES.get(kind, kind)}
 
 
 def is_held_out(path: str) -> bool:
