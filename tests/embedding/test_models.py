@@ -47,10 +47,10 @@ def test_quantised_vectors_stay_near_those_of_the_full_precision_model() -> None
 CODE = [REFERENCE_TEXTS[0], REFERENCE_TEXTS[2], REFERENCE_TEXTS[4], "SELECT name FROM users;"]
 
 
-def test_passages_of_code_lie_where_the_whole_model_puts_them() -> None:
+def test_passages_of_code_lie_near_where_the_whole_model_puts_them() -> None:
     deep = OnnxEmbedder(threads=1)
     code, passages = deep.embed(CODE, "code"), deep.embed(CODE, "passage")
-    assert (code * passages).sum(1).min() > 0.95
+    assert (code * passages).sum(1).min() > 0.9
     assert (code != passages).any(1).all()
     np.testing.assert_array_equal(deep.embed(CODE, "code"), code)
     assert int((code @ deep.embed(["load the contents of a file"], "query")[0]).argmax()) == 0
