@@ -173,6 +173,14 @@ def test_a_verb_that_hangs_does_not_keep_a_server_that_was_left(raw, diary):
     assert diary.events == ["opened", "hanging"]
 
 
+def test_a_second_signal_does_not_wait_for_a_verb_that_hangs(raw, diary):
+    begin(raw, diary, "hang", "hanging")
+    raw.process.terminate()
+    assert raw.receive()["error"]["message"] == "Connection closed"
+    raw.process.terminate()
+    assert raw.process.wait(BOUND_S) == 0
+
+
 def test_closing_stdin_ends_the_server_and_closes_the_app(raw, diary):
     raw.greet()
     raw.call("say", query="hello")

@@ -136,27 +136,22 @@ class PipeSession:
         self,
         open_app: Callable[[], Closable],
         begin: Callable[[Closable], None] | None = None,
-        is_orphan: Callable[[], bool] = lambda: False,
         finish_s: float = FINISH_S,
     ) -> bool:
         """Serve until the client closes its end and has its answers, or is gone. Returns whether
         all its calls have stopped."""
         calls, app = Calls(), LazyApp(open_app)
-
-        def is_gone() -> bool:
-            return is_orphan() or self._wire.is_broken
-
         beginning = begin_soon(begin, app, self._has_left) if begin else None
         try:
             from sonde.mcp.requests import Requests
 
             self._requests = Requests(self._made or self._make_listing(), app, calls)
             self._is_ready.set()
-            while not (self._has_left.wait(POLL_S) or is_gone()):
+            while not (self._has_left.wait(POLL_S) or self._wire.is_dead):
                 pass
             deadline = time.monotonic() + finish_s
             with self._changed:
-                while self._open and not is_gone() and time.monotonic() < deadline:
+                while self._open and not self._wire.is_dead and time.monotonic() < deadline:
                     self._changed.wait(POLL_S)
         except KeyboardInterrupt:
             _log.info("interrupted")

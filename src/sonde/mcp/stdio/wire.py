@@ -100,9 +100,8 @@ def _find_id(row: Any) -> int | str | None:
 class Wire:
     """The pipe: one message a line in either direction; sending never blocks."""
 
-    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
-        self._source = source
-        self._sink = sink
+    def __init__(self, source: BinaryIO, sink: BinaryIO, parent: int = 0) -> None:
+        self._source, self._sink, self._parent = source, sink, parent
         self._outbox: queue.SimpleQueue[Json | list[Json] | None] = queue.SimpleQueue()
         self._written = threading.Condition()
         self._failed = False
@@ -115,13 +114,16 @@ class Wire:
             yield from filter(bytes.strip, self._source)
 
     @property
-    def is_broken(self) -> bool:
-        """Whether the client has closed its end for reading, which shows without writing to it."""
+    def is_dead(self) -> bool:
+        """Whether nobody reads what is sent: the parent has died, or the client has closed its end,
+        which shows without writing to it."""
+        if self._failed or (self._parent > 1 and os.getppid() != self._parent):
+            return True
         with suppress(OSError, ValueError, AttributeError):  # not open, or Windows
             look = select.poll()
             look.register(self._sink, 0)
-            return self._failed or bool(look.poll(0))
-        return self._failed
+            return any(event & (select.POLLERR | select.POLLHUP) for _, event in look.poll(0))
+        return False
 
     def send(self, message: Json | list[Json] | None) -> None:
         """Queue a message, or the answers to a batch, for the client."""
@@ -176,4 +178,4 @@ def claim_wire() -> Wire:
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout.flush()
-    return Wire(os.fdopen(source, "rb"), os.fdopen(sink, "wb"))
+    return Wire(os.fdopen(source, "rb"), os.fdopen(sink, "wb"), os.getppid())
