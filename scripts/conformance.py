@@ -155,6 +155,18 @@ No failures are expected, so there is no file of expected failures. The failures
 belong to the tasks extension, which sonde does not offer: long work returns a job instead.
 
 {strict}
+
+## What the suite does not cover
+
+The suite connects over HTTP only. Over stdio, `make test` compares sessions with those of the SDK's
+server, message by message, and runs the Python SDK's client in both generations of the protocol
+(`tests/mcp`). The TypeScript SDK 1.32.2 was tried by hand, with a server of its own and through the
+background process: lists, calls, progress, consent, cancellation, resources, errors, closing.
+
+JSON-RPC batches are part of 2025-03-26 alone, which says that a server must accept them. From a
+client that negotiated that revision, `sonde mcp` does, and answers a batch by a batch. Over HTTP
+and WebSocket, where the Python SDK takes one message at a time, each request of a batch gets an
+error that says to send it on its own. So does a batch in any other revision.
 """
 
 

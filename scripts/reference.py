@@ -27,7 +27,7 @@ from sonde.mcp.manifest import MANIFEST
 from sonde.text.languages import Language, list_languages
 from sonde.tools import ROUTES, TOOLS
 from sonde.tools.schema import Argument
-from sonde.tools.tool import TOOLSETS, Tool
+from sonde.tools.tool import TOOLSETS, Tool, read_answer
 from sonde.types import Json
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -129,8 +129,9 @@ def describe_tool(tool: Tool) -> Iterator[str]:
         yield "\nNo arguments."
     yield f"\nCall:\n\n```json\n{dump({'name': tool.name, 'arguments': make_example(tool)})}\n```"
     yield "\nAnswer:\n\n| field | type | present |\n|---|---|---|"
-    required = tool.output_schema.get("required", [])
-    for field, schema in tool.output_schema.get("properties", {}).items():
+    answer = read_answer(tool.call)
+    required = answer.get("required", [])
+    for field, schema in answer.get("properties", {}).items():
         kind = schema.get("type", "any")
         kind = kind if isinstance(kind, str) else " or ".join(kind)
         yield f"| `{field}` | {kind} | {'always' if field in required else 'where it applies'} |"

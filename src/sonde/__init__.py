@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from sonde.version import __version__
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sonde.api import (
         DiskEntry,
@@ -77,7 +77,7 @@ class _Package(ModuleType):
 sys.modules[__name__].__class__ = _Package
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Load the verbs on first use, so that `import sonde` costs nothing."""
     if name in __all__:
         from sonde import api

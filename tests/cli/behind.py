@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tests.processes import is_running
 
@@ -54,6 +54,9 @@ def wait_for(condition: Callable[[], object], seconds: float = PATIENCE_S) -> No
 class Agent:
     """`sonde mcp` and the client at its other end."""
 
+    version = "2025-11-25"
+    capabilities: ClassVar[dict[str, Any]] = {}
+
     def __init__(self, shell: Shell, **environ: str) -> None:
         self.process = subprocess.Popen(
             [*SONDE, "mcp"],
@@ -66,8 +69,8 @@ class Agent:
 
     def __enter__(self) -> Self:
         client = {"name": "test", "version": "1"}
-        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
-        assert "result" in self.ask("initialize", params)
+        greeting = {"protocolVersion": self.version, "capabilities": self.capabilities}
+        assert "result" in self.ask("initialize", {**greeting, "clientInfo": client})
         self.send({"method": "notifications/initialized"})
         return self
 
@@ -79,9 +82,11 @@ class Agent:
         assert self.process.stdout
         self.process.stdout.close()
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, *messages: dict[str, Any]) -> None:
+        """Send a message, or several as a batch."""
         assert self.process.stdin
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        rows = [{"jsonrpc": "2.0", **message} for message in messages]
+        self.process.stdin.write(json.dumps(rows if rows[1:] else rows[0]).encode() + b"\n")
         self.process.stdin.flush()
 
     def begin(self, method: str, params: Any = None) -> int:
@@ -114,6 +119,19 @@ class Agent:
         return self.ask("tools/call", {"name": "search_code", "arguments": {"query": query}})
 
 
+class AskedAgent(Agent):
+    """An agent with a call that waits for its person's consent."""
+
+    capabilities: ClassVar[dict[str, Any]] = {"elicitation": {}}
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.begin("tools/call", {"name": "reindex_project"})
+        self.question = self.receive()
+        assert self.question["method"] == "elicitation/create"
+        return self
+
+
 class Waiting(subprocess.Popen[str]):
     """A command in the background process that waits for its input."""
 
@@ -123,6 +141,11 @@ class Waiting(subprocess.Popen[str]):
         command = [*SONDE, "grep", "--multiline", "x"]
         super().__init__(command, stdin=pipe, stdout=pipe, stderr=pipe, **options)
         wait_for(lambda: count_callers(shell))
+
+
+def count_agents(shell: Shell) -> int:
+    status = json.loads(shell.run("daemon", "--json").stdout)
+    return sum(each["agents"] for each in status["processes"])
 
 
 def count_callers(shell: Shell) -> int:

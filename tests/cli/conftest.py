@@ -1,6 +1,7 @@
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -145,5 +146,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 def served(serving: Shell) -> Iterator[Shell]:
     """The same, without a process to begin with."""
     kill_processes(serving)
+    shutil.rmtree(serving.home / ".mcp/search/daemon", ignore_errors=True)
     yield serving
     kill_processes(serving)

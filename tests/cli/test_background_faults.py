@@ -60,29 +60,10 @@ def test_kills_at_any_moment_lose_no_answer(served: Shell) -> None:
         assert "cart.py" in str(agent.search("price"))
 
 
-def test_a_client_that_reads_nothing_does_not_keep_it(served: Shell) -> None:
-    with Agent(served) as agent:
-        for _ in range(300):
-            agent.begin("tools/list")
-    wait_for(lambda: not count_agents(served))
-
-
-def test_ctrl_c_ends_an_agents_server(served: Shell) -> None:
-    with Agent(served) as agent:
-        agent.process.send_signal(signal.SIGINT)
-        assert agent.process.wait(PATIENCE_S) == 0
-    wait_for(lambda: not count_agents(served))
-
-
 def test_a_setting_that_is_wrong_is_told_by_the_callers_own_process(served: Shell) -> None:
     done = served.run("mcp", SONDE_TOOL_LIMITS="serch=1/s", SONDE_DAEMON="on")
     assert done.returncode == 2
     assert "there is no such tool" in done.stderr
-
-
-def count_agents(shell: Shell) -> int:
-    status = json.loads(shell.run("daemon", "--json").stdout)
-    return sum(each["agents"] for each in status["processes"])
 
 
 def test_a_command_whose_process_is_killed_says_so(served: Shell) -> None:

@@ -163,7 +163,7 @@ def permit(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def slow_raw(diary: Diary, permit: Path) -> Iterator[RawClient]:
-    """A client of a server that cannot import the SDK until `permit` exists."""
+    """A client of a server that cannot run a verb until `permit` exists."""
     yield from run_client(RawClient(str(TOY), str(diary.path), str(permit)))
 
 
@@ -174,9 +174,9 @@ def raw(diary: Diary) -> Iterator[RawClient]:
 
 def run_client(client: RawClient) -> Iterator[RawClient]:
     """Lend the client out and clean up behind it."""
-    yield client
-    client.process.kill()
-    client.process.communicate()
+    with client.process as process:  # closes what a test has not closed
+        yield client
+        process.kill()
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ def names(listing: Listing) -> list[str]:
 
 
 def test_only_the_toolsets_asked_for_are_shown_in_the_order_of_declaration(toys):
-    assert names(Listing(toys.TOYS, ("files",))) == ["chatter", "odd", "tell_caller"]
-    shown = ["remove", "chatter", "odd", "tell_caller"]
+    assert names(Listing(toys.TOYS, ("files",))) == ["chatter", "odd", "linger", "tell_caller"]
+    shown = ["remove", "chatter", "odd", "linger", "tell_caller"]
     assert names(Listing(toys.TOYS, ("files", "index"))) == shown
     assert names(Listing(toys.TOYS, ("all",))) == [tool.name for tool in toys.TOYS]
 

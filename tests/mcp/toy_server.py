@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 import time
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -43,6 +42,10 @@ class Toy:
         """Add an event."""
         with self._diary.open("a") as file:
             file.write(event + "\n")
+
+    def read(self) -> list[str]:
+        """All events."""
+        return self._diary.read_text().splitlines()
 
     def seen_by(self, _caller: Caller) -> Toy:
         return self
@@ -106,6 +109,15 @@ def hang(app: Toy, *, work: Work) -> Nothing:
     return {"done": True}
 
 
+def linger(app: Toy, *, work: Work) -> Nothing:
+    """Go on until somebody writes `enough`."""
+    app.write("lingering")
+    while "enough" not in app.read():
+        work.check()
+        threading.Event().wait(0.01)
+    return {"done": True}
+
+
 def remove(app: Toy, *, work: Work) -> Nothing:
     app.write("asking")
     try:
@@ -140,6 +152,7 @@ TOYS: tuple[Tool, ...] = (
     Tool("remove", remove, "index", "Remove", "Removes.", read_only=False, destructive=True),
     Tool("chatter", chatter, "files", "Chatter", "Prints."),
     Tool("odd", odd, "files", "Odd", "Answers with an odd name."),
+    Tool("linger", linger, "files", "Linger", "Lingers."),
 )
 
 
@@ -190,16 +203,11 @@ TOY_ROUTES = (
 TOY_LISTING = Listing(TOYS, routes=TOY_ROUTES)
 
 
-class SlowImport(MetaPathFinder):
-    """Holds up the import of the SDK until a file is there."""
-
-    def __init__(self, permit: Path) -> None:
-        self._permit = permit
-
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        """Find nothing, after a while."""
-        while name == "mcp" and not self._permit.exists():
-            time.sleep(0.01)
+def open_slowly(diary: Path, permit: Path | None) -> Toy:
+    """The app, once there is a file that permits it."""
+    while permit and not permit.exists():
+        time.sleep(0.01)
+    return Toy(diary)
 
 
 def serve_toys(diary: Path, token_file: Path | None) -> None:
@@ -222,9 +230,8 @@ def main() -> None:
         serve_toys(diary, Path(sys.argv[3]) if sys.argv[3:] else None)
         return
     print("noise before serving")
-    if len(sys.argv) > 2:
-        sys.meta_path.insert(0, SlowImport(Path(sys.argv[2])))
-    serve_stdio(lambda: Toy(diary), lambda: TOY_LISTING)
+    permit = Path(sys.argv[2]) if sys.argv[2:] else None
+    serve_stdio(lambda: open_slowly(diary, permit), lambda: TOY_LISTING)
     print("noise after serving")
 
 

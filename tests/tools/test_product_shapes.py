@@ -13,7 +13,6 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.runtime.work import Work
-from sonde.tools import TOOLS
 from sonde.tools.code import search_by_path, search_code, search_docs
 from sonde.tools.index import (
     create_index,
@@ -23,6 +22,7 @@ from sonde.tools.index import (
     reindex_file,
     reindex_project,
 )
+from sonde.tools.tool import read_answer
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 ANY = object()
@@ -46,12 +46,12 @@ def app(open_app: Callable[..., App]) -> App:
 def call(app: App, verb: Any, *args: Any) -> dict[str, Any]:
     """The answer, checked against the declared output schema."""
     answer = verb(app, *args, work=Work())
-    (tool,) = (tool for tool in TOOLS if tool.call is verb)
+    schema = read_answer(verb)
     kinds = {"string": str, "integer": int, "array": list, "object": dict, "boolean": bool}
-    for key in tool.output_schema["required"]:
+    for key in schema["required"]:
         assert key in answer
     for key, value in answer.items():
-        allowed = tool.output_schema["properties"][key].get("type")
+        allowed = schema["properties"][key].get("type")
         names = allowed if isinstance(allowed, list) else [allowed]
         assert any(name == "null" or isinstance(value, kinds[name]) for name in names), key
     return json.loads(json.dumps(answer))

@@ -286,7 +286,9 @@ class LazyApp:
                 self._app = None
 
 
-def begin_soon(begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event) -> None:
+def begin_soon(
+    begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event
+) -> threading.Thread:
     """Start background work once the opening requests of a client are answered. If the app cannot
     be opened, as while a shared index is away, it is tried again."""
 
@@ -294,7 +296,9 @@ def begin_soon(begin: Callable[[Closable], None], app: LazyApp, ending: threadin
         wait_s = BEGIN_S
         while not ending.wait(wait_s):
             try:
-                begin(app.open())
+                opened = app.open()
+                if not ending.is_set():
+                    begin(opened)
             except SondeError as error:
                 _log.warning("not ready: %s", error.user_message)
                 wait_s = RETRY_S
@@ -304,7 +308,9 @@ def begin_soon(begin: Callable[[Closable], None], app: LazyApp, ending: threadin
             else:
                 return
 
-    threading.Thread(target=run, name="sonde-begin", daemon=True).start()
+    beginning = threading.Thread(target=run, name="sonde-begin", daemon=True)
+    beginning.start()
+    return beginning
 
 
 def end_if_busy(patience_s: float = LEAVE_S) -> None:

@@ -30,7 +30,7 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sonde.mcp.calls import SCOPE_CALLER, SCOPE_SESSION
-from sonde.mcp.stdio.wire import read_message, write_message
+from sonde.mcp.stdio.wire import parse_line, write_message
 
 SUBPROTOCOL = "mcp"
 MAX_SESSIONS = 1_000
@@ -66,10 +66,9 @@ class McpOverHttp:
                 await anyio.to_thread.run_sync(self._forget, user, session)
         if scope["method"] == "POST":
             body = await Request(scope, receive).body()
-            message = read_message(body)
-            if isinstance(message, list):
-                text = ",".join(map(write_message, message))
-                text = text if len(message) == 1 else f"[{text}]"
+            _, refusals, _ = parse_line(body)
+            if refusals:
+                text = write_message(refusals if len(refusals) > 1 else refusals[0])
                 await Response(text, 400, media_type="application/json")(scope, receive, send)
                 return
             whole = {"type": "http.request", "body": body, "more_body": False}
@@ -125,30 +124,23 @@ class McpOverSocket:
         scope[SCOPE_SESSION] = uuid4().hex
         await socket.accept(SUBPROTOCOL)
         put, take = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+        put_out, take_out = anyio.create_memory_object_stream[SessionMessage]()
         options = self._server.create_initialization_options()
 
         async with anyio.create_task_group() as group:
             group.start_soon(_receive_messages, socket, put, group.cancel_scope)
-            await self._server.run(take, _Outbox(socket), options)
+            group.start_soon(_send_messages, socket, take_out)
+            await self._server.run(take, put_out, options)
             group.cancel_scope.cancel()
 
 
-class _Outbox(AbstractAsyncContextManager["_Outbox"]):
-    """The server's writing end of a socket, which outlives the server."""
-
-    def __init__(self, socket: WebSocket) -> None:
-        self._socket = socket
-
-    async def send(self, item: SessionMessage, /) -> None:
+async def _send_messages(
+    socket: WebSocket, take: anyio.abc.ObjectReceiveStream[SessionMessage]
+) -> None:
+    async for item in take:
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         with suppress(WebSocketDisconnect, RuntimeError, OSError):  # the socket is closed
-            await self._socket.send_text(text)
-
-    async def aclose(self) -> None:
-        """Nothing to close."""
-
-    async def __aexit__(self, *_error: object) -> None:
-        return None
+            await socket.send_text(text)
 
 
 async def _receive_messages(
@@ -162,12 +154,11 @@ async def _receive_messages(
         if text is None:
             await socket.close(1003, "text frames only")
             break
-        message = read_message(text.encode("utf-8", "surrogatepass"))
-        if not isinstance(message, list):
+        messages, refusals, _ = parse_line(text.encode("utf-8", "surrogatepass"))
+        for message in messages:
             parsed = types.jsonrpc_message_adapter.validate_python(message, by_name=False)
             await put.send(SessionMessage(parsed, metadata=origin))
-            continue
-        for refusal in message:
+        for refusal in refusals:
             await socket.send_text(write_message(refusal))
     # The client is gone: cancel what is running.
     scope.cancel()

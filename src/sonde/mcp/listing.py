@@ -51,10 +51,9 @@ class Buckets:
 
     def take(self, caller: str) -> int:
         """Take a token. Returns 0, or the seconds until there is one, rounded up."""
-        level = self._level(caller)
-        if level < 1:
-            return math.ceil((1 - level) / self._rate)
-        self._levels[caller] = (level - 1, self._clock())
+        if wait := self.wait_for(caller):
+            return wait
+        self._levels[caller] = (self._level(caller) - 1, self._clock())
         self._levels.move_to_end(caller)
         if len(self._levels) > MAX_CALLERS:
             self._levels.popitem(last=False)

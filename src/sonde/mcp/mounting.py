@@ -11,7 +11,7 @@ import anyio.to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, ToolAnnotations
+from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from sonde.errors import CatalogError, EmptyQuery
@@ -38,13 +38,12 @@ def add_cortex_search_tool(server: MCPServer[Any], searcher: ContextSearcher) ->
         tags: list[str] | None = None,
         chunk_types: list[str] | None = None,
     ) -> Json:
-        if not query.strip():
-            error = EmptyQuery()
-            raise MCPError(INVALID_PARAMS, error.user_message, error.as_dict())
         options = SearchOptions(
             min(max(limit, 1), MOST), -1.0, tuple(tags or ()), tuple(chunk_types or ())
         )
         try:
+            if not query.strip():
+                raise EmptyQuery
             results = await anyio.to_thread.run_sync(searcher.query, query, options)
         except Exception as error:  # noqa: BLE001 - translated by _refuse
             _refuse(error)

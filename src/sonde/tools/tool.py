@@ -94,11 +94,6 @@ class Tool:
             return argument.schema
         return {key: fact for key, fact in argument.schema.items() if key != "description"}
 
-    @cached_property
-    def output_schema(self) -> Json:
-        """JSON Schema of the answer: its keys, their types and which are always there."""
-        return read_answer(self.call)
-
     @property
     def annotations(self) -> dict[str, bool]:
         """MCP's hints on what a call may do."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
+import signal
+import socket
 import sys
 import threading
 import time
@@ -24,14 +27,10 @@ if TYPE_CHECKING:
 
     from sonde.cli.background.address import Address
 
-_PARENT_POLL_S = 1.0  # the parent may die and leave stdin open, held by another child
-_LEAVE_S = 2.5  # for the last answers once the client has left
+_POLL_S = 1.0  # how often it looks whether its client is gone
+_FINISH_S = 70.0  # after the end of input, for open calls; the process gives them up before
+_LEAVE_S = 2.5  # for the process to end the connection, or the client to read one more answer
 _MAX_DEATHS, _DEATHS_S = 5, 60.0  # dying more often within this time, it is not started again
-_READ_BYTES = 1 << 16  # what a socket holds at once
-_OWN_IDS = 1 << 32
-"""Requests of a restarted process get ids beyond this times its number, so that a late answer to
-one of the dead process is not taken for another's."""
-_GREETINGS = ("initialize", "notifications/initialized")
 _LOST = (
     "The background process of sonde ended during this call. Repeat the call; if it changes "
     "something, check first whether it has."
@@ -46,118 +45,139 @@ def relay(address: Address, argv: Sequence[str]) -> None:
 
 class _Relay:
     def __init__(self, address: Address, argv: Sequence[str], channel: Channel) -> None:
-        self._address, self._argv, self._socket = address, argv, channel.socket
+        self._address, self._argv, self._channel = address, argv, channel
         self._lock = threading.Lock()
-        self._open: dict[Any, tuple[bytes, bool]] = {}
-        """Requests waiting for an answer, and whether each may be sent again."""
-        self._greetings: list[bytes] = []
-        """Messages that a new process must receive first."""
+        self._open: dict[Any, bytes] = {}
+        """Requests waiting for an answer; empty for one that may not be sent again."""
+        self._greeting = b""
+        """The handshake, which a new process must receive first."""
         self._greeted: Any = None
         """The id of a handshake that the client already has an answer to."""
-        self._restarts, self._ended = 0, False
+        self._ended, self._done = False, threading.Event()
+        """Whether the client sends no more, and whether the process has answered everything."""
+        self._writing = math.inf
+        """Since when the client is given an answer that it does not read."""
 
     def run(self) -> NoReturn:
-        """Serve until the client leaves. Exits here: a thread may still read stdin, and an
-        ordinary exit would abort on it."""
-        parent, deaths = os.getppid(), list[float]()
-        threading.Thread(target=self._send_all, daemon=True).start()
+        """Serve until the client has left with its answers, or is gone. Exits here: a thread may
+        still read stdin, and an ordinary exit would abort on it."""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        parent, deadline = os.getppid(), math.inf
+        for work in (self._send_all, self._receive_all):
+            threading.Thread(target=work, daemon=True).start()
         try:
-            while True:
-                self._receive_all(parent)
+            while not self._done.wait(_POLL_S) and os.getppid() == parent and _has_reader():
+                now = time.monotonic()
                 if self._ended:
-                    os._exit(0)
-                deaths = [when for when in deaths if time.monotonic() - when < _DEATHS_S]
-                deaths.append(time.monotonic())
-                with self._lock:
-                    if len(deaths) > _MAX_DEATHS or not self._restart():
-                        for number in self._open:
-                            _write(_make_error(number))
-                        os._exit(1)
+                    deadline = min(deadline, now + (_FINISH_S if self._open else _LEAVE_S))
+                if self._ended and now > min(deadline, self._writing + _LEAVE_S):
+                    break  # the process is stuck, or the client reads no more
         except KeyboardInterrupt:
-            os._exit(0)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends it at once
+            self._stop_calls()
+        os._exit(0)
+
+    def _stop_calls(self) -> None:
+        """Have the process stop running calls, and wait until it has: then it writes no more."""
+        if self._lock.acquire(timeout=_LEAVE_S):
+            for number in [*self._open]:
+                what = {"method": "notifications/cancelled", "params": {"requestId": number}}
+                self._send(_dump({"jsonrpc": "2.0", **what}))
+            self._end_input()
+            self._lock.release()
+            self._done.wait(_LEAVE_S)
 
     def _send_all(self) -> None:
         """From the client to the process, until the client leaves."""
         for data in sys.stdin.buffer:
             with self._lock:
-                self._send(data, _parse(data))
-        with self._lock, contextlib.suppress(OSError):
-            self._ended = True
-            self._socket.shutdown(1)  # SHUT_WR
-        time.sleep(_LEAVE_S)
-        os._exit(0)  # the client does not read the rest, or a call does not stop
+                self._send(data if data.endswith(b"\n") else data + b"\n")
+        with self._lock:
+            self._end_input()
 
-    def _send(self, data: bytes, message: dict[str, Any]) -> None:
-        method, number = message.get("method"), message.get("id")
-        if method is None and isinstance(number, int) and self._restarts:
-            restarts, message["id"] = divmod(number, _OWN_IDS)
-            if restarts != self._restarts:
-                return  # an answer to a dead process
-            data = _dump(message)
-        if method in _GREETINGS and data not in self._greetings:
-            self._greetings.append(data)
-        was_sent = False
-        with contextlib.suppress(OSError):  # if it is dead, `_receive_all` notices
-            self._socket.sendall(data)
-            was_sent = True
-        if method is not None and isinstance(number, int | str):
-            self._open[number] = (data, was_sent and method == "tools/call")
-        elif method == "notifications/cancelled" and isinstance(message.get("params"), dict):
-            with contextlib.suppress(TypeError):  # an id of another kind is none
-                self._open.pop(message["params"].get("requestId"), None)
-
-    def _receive_all(self, parent: int) -> None:
-        """From the process to the client, until the process ends the connection or the client's
-        own process is gone."""
-        rest = b""
-        while os.getppid() == parent:
-            if not select.select([self._socket], [], [], _PARENT_POLL_S)[0]:
-                continue
-            try:
-                data = self._socket.recv(_READ_BYTES)
-            except OSError:
-                return
-            if not data:
-                return
-            *whole, rest = (rest + data).split(b"\n")
-            for one in whole:
-                self._pass_on(one)
+    def _end_input(self) -> None:
         self._ended = True
+        with contextlib.suppress(OSError):  # it is dead
+            self._channel.socket.shutdown(socket.SHUT_WR)
+
+    def _send(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # if it is dead, `_receive_all` notices
+            self._channel.socket.sendall(data)
+        messages = _parse(data)
+        for message in messages:
+            method, number = message.get("method"), message.get("id")
+            if method == "initialize":
+                self._greeting = data
+            if method == "notifications/cancelled" and isinstance(message.get("params"), dict):
+                named = str(message["params"].get("requestId"))
+                self._open = {each: one for each, one in self._open.items() if str(each) != named}
+            elif method is not None and type(number) in (int, str):
+                again = data if len(messages) == 1 else _dump(message)
+                self._open[number] = b"" if method == "tools/call" else again
+
+    def _receive_all(self) -> None:
+        """From the process to the client, until the process ends the connection."""
+        deaths = list[float]()
+        while True:
+            with contextlib.suppress(OSError), self._channel.stream as stream:
+                for data in stream:
+                    if data.endswith(b"\n"):  # else it died meanwhile
+                        self._pass_on(data)
+            if self._ended and not self._open:
+                break
+            deaths = [when for when in deaths if time.monotonic() - when < _DEATHS_S]
+            deaths.append(time.monotonic())
+            with self._lock:
+                if len(deaths) > _MAX_DEATHS or not self._restart():
+                    for number in self._open:
+                        self._write(_make_error(number))
+                    os._exit(1)
+        self._done.set()
 
     def _pass_on(self, data: bytes) -> None:
-        message = _parse(data)
-        number = message.get("id")
         with self._lock:
-            if "method" not in message and isinstance(number, int | str):
-                self._open.pop(number, None)
-                if number == self._greeted and self._greeted is not None:
-                    self._greeted = None
-                    return
-            elif isinstance(number, int) and self._restarts:
-                message["id"] = number + self._restarts * _OWN_IDS
-                data = _dump(message)[:-1]
-        _write(data + b"\n")
+            for message in _parse(data):
+                if "method" not in message and (number := message.get("id")) is not None:
+                    self._open.pop(number, None)
+                    if number == self._greeted:
+                        self._greeted = None
+                        return
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        self._writing = time.monotonic()
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except OSError:
+            os._exit(0)  # the client is gone
+        self._writing = math.inf
 
     def _restart(self) -> bool:
         """Start a new process and replay the handshake; false if that fails."""
         channel = call(self._address, self._argv)
         if channel is None:
             return False
-        self._socket, self._restarts, waiting = channel.socket, self._restarts + 1, self._open
-        self._open = {}
-        for data in self._greetings:
-            message = _parse(data)
-            if "id" in message and message["id"] not in waiting:
-                self._greeted = message["id"]
-            self._send(data, message)
-        for number, (data, may_have_acted) in waiting.items():
-            if may_have_acted:
-                _write(_make_error(number))
-            elif data not in self._greetings:
-                self._send(data, _parse(data))
+        self._channel, self._open, waiting = channel, {}, self._open
+        for message in _parse(self._greeting):
+            if message.get("id") not in waiting:
+                self._greeted = message.get("id")
+            self._send(self._greeting)
+        for number, data in waiting.items():
+            if not data:
+                self._write(_make_error(number))
+            elif data != self._greeting:
+                self._send(data)
         if self._ended:
-            self._socket.shutdown(1)  # SHUT_WR
+            self._end_input()
         return True
+
+
+def _has_reader() -> bool:
+    """Whether the client still has its end of stdout open, which shows without writing to it."""
+    look = select.poll()
+    look.register(1, 0)
+    return not any(event & (select.POLLERR | select.POLLHUP) for _, event in look.poll(0))
 
 
 def _make_error(number: int | str) -> bytes:
@@ -165,23 +185,15 @@ def _make_error(number: int | str) -> bytes:
     return _dump({"jsonrpc": "2.0", "id": number, "error": error})
 
 
-def _parse(data: bytes) -> dict[str, Any]:
-    """A message; empty if it is none: the process says what is wrong with it."""
+def _parse(data: bytes) -> list[dict[str, Any]]:
+    """The messages of a line, several in a batch. None if it is no JSON: the process says so."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return []
+    rows = found if isinstance(found, list) else [found]
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def _dump(message: dict[str, Any]) -> bytes:
-    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass") + b"\n"
-
-
-def _write(data: bytes) -> None:
-    try:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except OSError:
-        os._exit(0)  # the client is gone
+    return json.dumps(message).encode() + b"\n"

@@ -7,10 +7,10 @@ here imports the SDK, which would take longer than a first search.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sonde.mcp.calls import LEAVE_S, Closable, end_if_busy
@@ -33,15 +33,12 @@ def serve_stdio(
     `begin(app)` is called soon after the start, to begin background work. `early` is the listing
     as the manifest has it, if its settings are the defaults.
     """
-    parent = os.getppid()
     wire = claim_wire()
     logging.basicConfig(stream=sys.stderr)
     # a supervisor's way to say Ctrl-C
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
-    def is_orphan() -> bool:
-        # on Windows children do not inherit the pipe, so it closes with the parent
-        return sys.platform != "win32" and parent > 1 and os.getppid() != parent
-
-    stopped = PipeSession(wire, make_listing, early).serve(open_app, begin, is_orphan)
+    stopped = False
+    with suppress(KeyboardInterrupt):  # a second signal: it does not wait for what is running
+        stopped = PipeSession(wire, make_listing, early).serve(open_app, begin)
     end_if_busy(LEAVE_S if stopped else 0.0)

@@ -10,7 +10,7 @@ from sonde.types import Json
 from sonde.version import __version__
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN_VERSION = "2026-07-28"
+BATCH_VERSION, MODERN_VERSION = "2025-03-26", "2026-07-28"
 METHOD_NOT_FOUND, UNSUPPORTED_VERSION, CONNECTION_CLOSED = -32601, -32022, -32000
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-import queue
 import secrets
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from sonde.mcp.calls import (
 )
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, Lists
 from sonde.mcp.stdio.protocol import (
+    BATCH_VERSION,
     CAPABILITIES_KEY,
     CONNECTION_CLOSED,
     HANDSHAKE_VERSIONS,
@@ -44,7 +45,7 @@ from sonde.mcp.stdio.protocol import (
     malformed,
     read_capabilities,
 )
-from sonde.mcp.stdio.wire import INVALID_REQUEST, Wire, is_id, read_message
+from sonde.mcp.stdio.wire import INVALID_REQUEST, Wire, collect, is_id, parse_line
 from sonde.types import Caller, Json
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ if TYPE_CHECKING:
     from sonde.mcp.requests import Requests
 
 POLL_S = 1.0
-"""Interval of checks on the parent; it may die and leave stdin open, held by another child."""
+"""Interval of checks whether the client is gone; another process may hold its end of stdin open."""
+FINISH_S = 60.0
+"""How long calls may go on after the end of input. A client that leaves sends it, and so does a
+script that has asked everything; only one that wants no answers also closes its end of stdout, dies
+or sends a signal, and then nothing is finished."""
 STOP_S = 1.2
 """Time that running verbs have to stop; clients kill a server after about two seconds."""
 STATE_S = 600
@@ -64,26 +69,34 @@ _VERBS = {
     "completion/complete": "complete",
 }
 """Requests that need a verb, and the method of `Requests` that answers them."""
+_NO_REPLY = "the client has closed its end"
 _log = logging.getLogger("sonde.mcp")
+
+Send = Callable[[Json | None], None]
+"""Sends an answer; None stands for one that is not given."""
 
 
 class PipeRequest:
     """A request that is being answered, as the verb's `Client`."""
 
-    def __init__(self, session: PipeSession, number: int | str, method: str, params: Json) -> None:
-        self.number, self.method, self.params = number, method, params
+    def __init__(self, session: PipeSession, message: Json, send: Send) -> None:
+        self.number, self.method = message["id"], message["method"]
+        self.params: Json = message.get("params") or {}
         self.caller, self.cancelled = session.caller, threading.Event()
         self.meta: Json = {}
         self.capabilities: Json = {}
         self.is_modern = False
-        self._session = session
-        token = (params.get("_meta") or {}).get("progressToken")
-        self._token = token if is_id(token) else None
+        self._session, self._send = session, send
+
+    def answer(self, reply: Json | None) -> None:
+        """Send the answer; None if there is to be none."""
+        self._send(reply and {"jsonrpc": "2.0", "id": self.number, **reply})
 
     def report(self, progress: float, total: float | None, message: str) -> None:
         """Send a progress notification if the client gave a token for them."""
-        if self._token is not None:
-            facts = {"progressToken": self._token, "progress": progress}
+        token = (self.params.get("_meta") or {}).get("progressToken")
+        if is_id(token):
+            facts = {"progressToken": token, "progress": progress}
             facts |= {} if total is None else {"total": total}
             self._session.notify(self, "notifications/progress", {**facts, "message": message})
 
@@ -108,14 +121,14 @@ class PipeSession:
         """The parameters of the handshake."""
         self._requests: Requests | None = None
         self._is_ready, self._has_left = threading.Event(), threading.Event()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._open: set[PipeRequest] = set()
         """Requests without an answer."""
-        self._asked: dict[str, tuple[PipeRequest, queue.SimpleQueue[Json | None]]] = {}
-        """Requests of ours; a verb waits for each answer, and None means it need not any longer."""
-        self._last_asked = 0
-        self._jobs: queue.SimpleQueue[PipeRequest | None] = queue.SimpleQueue()
-        self._idle, self._workers = threading.Semaphore(0), 0
+        self._asked: dict[str, tuple[PipeRequest, Future[Json]]] = {}
+        """Requests of ours, and the answers that verbs wait for."""
+        self._last_asked = secrets.randbits(30)
+        """Not from 1 on: a late answer to another session of this client is not taken for one."""
+        self._workers = ThreadPoolExecutor(CALLS_PER_USER, "sonde-call")
         self._key = secrets.token_bytes(32)
         threading.Thread(target=self._read, name="sonde-stdin", daemon=True).start()
 
@@ -123,26 +136,30 @@ class PipeSession:
         self,
         open_app: Callable[[], Closable],
         begin: Callable[[Closable], None] | None = None,
-        is_orphan: Callable[[], bool] = lambda: False,
+        finish_s: float = FINISH_S,
     ) -> bool:
-        """Serve until the client closes its end. Returns whether all its calls have stopped."""
+        """Serve until the client closes its end and has its answers, or is gone. Returns whether
+        all its calls have stopped."""
         calls, app = Calls(), LazyApp(open_app)
-        if begin:
-            begin_soon(begin, app, self._has_left)
+        beginning = begin_soon(begin, app, self._has_left) if begin else None
         try:
             from sonde.mcp.requests import Requests
 
             self._requests = Requests(self._made or self._make_listing(), app, calls)
             self._is_ready.set()
-            while not self._has_left.wait(POLL_S):
-                if is_orphan() or self._wire.is_broken:
-                    _log.info("nobody reads the answers any more")
-                    break
+            while not (self._has_left.wait(POLL_S) or self._wire.is_dead):
+                pass
+            deadline = time.monotonic() + finish_s
+            with self._changed:
+                while self._open and not self._wire.is_dead and time.monotonic() < deadline:
+                    self._changed.wait(POLL_S)
         except KeyboardInterrupt:
             _log.info("interrupted")
         finally:
             self._end()
         stopped = calls.stop(STOP_S)
+        if beginning:
+            beginning.join(STOP_S)  # what it starts now, nobody would stop
         if stopped:
             app.close()
         self._wire.close()
@@ -150,32 +167,32 @@ class PipeSession:
 
     def notify(self, request: PipeRequest, method: str, params: Json) -> None:
         """Send a notification that belongs to a request, unless it is over."""
-        with self._lock:
+        with self._changed:
             if request in self._open:
                 self._wire.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def ask(self, request: PipeRequest, method: str, params: Json, timeout_s: float | None) -> Json:
         """Send a request to the client and wait for its answer."""
-        answers: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
-        with self._lock:
+        reply: Future[Json] = Future()
+        with self._changed:
             if request not in self._open:
                 raise Cancelled("the client went away")
+            if self._has_left.is_set():
+                raise ClientRefusedError(_NO_REPLY)
             self._last_asked += 1
             number = self._last_asked
-            self._asked[str(number)] = request, answers
+            self._asked[str(number)] = request, reply
             message = {"jsonrpc": "2.0", "id": number, "method": method}
             self._wire.send(message | ({"params": params} if params else {}))
-        answer = None
-        with suppress(queue.Empty):
-            answer = answers.get(timeout=timeout_s)
-        with self._lock:
-            del self._asked[str(number)]
-        if answer is None:
+        try:
+            answer = reply.result(timeout_s)
+        except (Cancelled, TimeoutError):
             what = {"requestId": number, "reason": "caller cancelled"}
             self._wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": what})
-            if request.cancelled.is_set():
-                raise Cancelled("the client went away")
-            raise TimeoutError(f"no answer to {method}")
+            raise
+        finally:
+            with self._changed:
+                self._asked.pop(str(number), None)
         if "result" not in answer:
             raise ClientRefusedError(str(answer["error"]))
         return dict(answer["result"])
@@ -186,47 +203,54 @@ class PipeSession:
             for line in self._wire.read_lines():
                 self._take_line(line)
         finally:
-            self._has_left.set()
+            with self._changed:
+                self._has_left.set()
+                while self._asked:
+                    self._asked.popitem()[1][1].set_exception(ClientRefusedError(_NO_REPLY))
+                self._changed.notify_all()
 
     def _take_line(self, line: bytes) -> None:
-        message = read_message(line)
-        if isinstance(message, list):
+        batches = (self._greeting or {}).get("protocolVersion") == BATCH_VERSION
+        messages, refusals, together = parse_line(line, batches=batches)
+        if refusals:
             _log.warning("refused a line that is not JSON-RPC (%d bytes)", len(line))
-            for refusal in message:
-                self._wire.send(refusal)
-        elif "method" not in message:
-            with self._lock:
-                _, answers = self._asked.get(str(message["id"]), (None, None))
-            if answers:
-                answers.put(message)
+        send: Send = collect(self._wire.send, together) if together else self._wire.send
+        for refusal in refusals:
+            send(refusal)
+        for message in messages:
+            self._take_message(message, send)
+
+    def _take_message(self, message: Json, send: Send) -> None:
+        if "method" not in message:
+            with self._changed:
+                _, reply = self._asked.pop(str(message["id"]), (None, None))
+                if reply:
+                    reply.set_result(message)
         elif "id" in message:
-            self._take_request(message)
+            self._take_request(PipeRequest(self, message, send))
         elif message["method"] == "notifications/cancelled":
             self._cancel((message.get("params") or {}).get("requestId"))
 
-    def _take_request(self, message: Json) -> None:
-        number, method, params = message["id"], message["method"], message.get("params") or {}
+    def _take_request(self, request: PipeRequest) -> None:
+        method, params = request.method, request.params
         try:
             if not isinstance(params.get("_meta"), dict | None):
                 raise malformed()
-            request = PipeRequest(self, number, method, params)
             self._identify(request)
             if not is_well_formed(method, params):
                 raise malformed()
             if method not in _VERBS:
                 result = complete_result(self._answer(request), is_modern=request.is_modern)
-                self._wire.send({"jsonrpc": "2.0", "id": number, "result": result})
+                request.answer({"result": result})
                 return
             self._unseal(request)
         except ProtocolError as error:
-            self._wire.send({"jsonrpc": "2.0", "id": number, "error": describe_error(error)})
+            request.answer({"error": describe_error(error)})
             return
-        with self._lock:
+        with self._changed:
             self._open.add(request)
-        self._jobs.put(request)
-        if not self._idle.acquire(blocking=False) and self._workers < CALLS_PER_USER:
-            self._workers += 1
-            threading.Thread(target=self._work, name="sonde-call", daemon=True).start()
+            with suppress(RuntimeError):  # it ends
+                self._workers.submit(self._work, request)
 
     def _identify(self, request: PipeRequest) -> None:
         """Who sends a request: the client of the handshake, or the one named in the request."""
@@ -251,7 +275,7 @@ class PipeSession:
         if request.method not in (*own, *_VERBS, *self._lists):
             raise ProtocolError(METHOD_NOT_FOUND, "Method not found", request.method)
         if not (self._is_modern or self._greeting or request.method in own):
-            raise malformed()
+            raise ProtocolError(INVALID_PARAMS, "Send `initialize` first", "")
 
     def _answer(self, request: PipeRequest) -> Json:
         """The result of a request that needs no verb."""
@@ -274,17 +298,18 @@ class PipeSession:
         }
         return {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": "public", **found}
 
-    def _work(self) -> None:
-        """Answer requests that need a verb, in a worker thread."""
+    def _work(self, request: PipeRequest) -> None:
+        """Answer a request that needs a verb, in a worker thread."""
         self._is_ready.wait()
-        while (request := self._jobs.get()) is not None and self._requests:
-            self._wire.wait_for_reader()
-            reply = self._run(request, getattr(self._requests, _VERBS[request.method]))
-            with self._lock:
-                if request in self._open:
-                    self._open.remove(request)
-                    self._wire.send({"jsonrpc": "2.0", "id": request.number, **reply})
-            self._idle.release()
+        if not self._requests:
+            return  # it ends before it has begun
+        self._wire.wait_for_reader()
+        reply = self._run(request, getattr(self._requests, _VERBS[request.method]))
+        with self._changed:
+            if request in self._open:
+                self._open.remove(request)
+                request.answer(reply)
+                self._changed.notify_all()
 
     def _run(self, request: PipeRequest, answer: Callable[[PipeRequest, Json], Json]) -> Json:
         try:
@@ -302,30 +327,31 @@ class PipeSession:
 
     def _cancel(self, number: object) -> None:
         """Stop working on a request; it is not answered. Some clients cancel 7 as "7"."""
-        with self._lock:
+        with self._changed:
             named = [each for each in self._open if str(each.number) == str(number)]
             request = min(named, key=lambda each: each.number != number, default=None)
             if request:
                 self._open.remove(request)
                 self._stop(request)
+                request.answer(None)
 
     def _stop(self, request: PipeRequest) -> None:
         request.cancelled.set()
-        for asking, answers in self._asked.values():
+        for number, (asking, reply) in [*self._asked.items()]:
             if asking is request:
-                answers.put(None)
+                del self._asked[number]
+                reply.set_exception(Cancelled("the client went away"))
 
     def _end(self) -> None:
         """Answer what is open, and let all threads end."""
         self._has_left.set()
         error = {"code": CONNECTION_CLOSED, "message": "Connection closed"}
-        with self._lock:
+        with self._changed:
             for request in self._open:
                 self._stop(request)
-                self._wire.send({"jsonrpc": "2.0", "id": request.number, "error": error})
+                request.answer({"error": error})
             self._open.clear()
-        for _ in range(CALLS_PER_USER):
-            self._jobs.put(None)
+        self._workers.shutdown(wait=False, cancel_futures=True)
         self._is_ready.set()
 
     # The state of a question passes through the client: it is valid for that call only.

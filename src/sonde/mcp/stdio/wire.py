@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import queue
-import re
+import select
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -20,47 +20,49 @@ MAX_DEPTH = 200
 """Brackets inside brackets; no verb takes more, and parsers of either side have a limit."""
 MAX_UNREAD = 100
 """No further call is begun while the client leaves this many messages unread."""
-DRAIN_S = 0.5
+DRAIN_S = 2.0
 """How long closing waits for a slow client to read the next message."""
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+'
-"""Without its end, which a message that is cut off may not have: it is then passed over once."""
-_TOKEN = re.compile(b"(" + _STRING + rb'"?)(\s*+:\s*+)?|[][{}]', re.DOTALL)
-"""A bracket, or a string, which is a key if followed by a colon."""
-_OF_RESPONSES = (b'"result"', b'"error"')
-_ID = re.compile(_STRING + rb'"|-?\d+(?![\d.eE])', re.DOTALL)
 
 
-def read_message(line: bytes) -> Json | list[Json]:
-    """The message; if it is invalid, an error for each request in it, so that none waits."""
-    is_batch = line.lstrip()[:1] == b"["
-    try:
-        message = _parse(line)
-    except (ValueError, RecursionError):
-        code, text = PARSE_ERROR, "This is not JSON."
-    else:
-        if _is_message(message):
-            return dict(message)
+def parse_line(line: bytes, *, batches: bool = False) -> tuple[list[Json], list[Json], int]:
+    """The messages of a line, several only in a batch; an error for each invalid request, so that
+    none waits; and how many answers to a batch are sent together."""
+    found, is_json = _parse(line)
+    is_batch = isinstance(found, list)
+    rows = found if is_batch else [found]
+    if is_json and (batches or not is_batch):
         code, text = INVALID_REQUEST, "This is not a JSON-RPC message."
-        if is_batch:
-            text = "Batches are not supported: send each message on its own."
+        messages = [row for row in rows if _is_message(row)]
+        ids = [_find_id(row) for row in rows if not _is_message(row)]
+        together = is_batch and len(ids) + sum("method" in one and "id" in one for one in messages)
+    else:
+        code, text = PARSE_ERROR, "This is not JSON."
+        if is_json:
+            code, text = INVALID_REQUEST, "Batches are not supported: send each message on its own."
+        ids = [number for number in map(_find_id, rows) if number is not None]
+        messages, together = [], False
     refusal = {"code": code, "message": text}
-    ids: list[int | str | None] = [*_find_ids(line, 2 if is_batch else 1)]
-    return [{"jsonrpc": "2.0", "id": one, "error": refusal} for one in ids or [None]]
+    ids = ids if ids or messages else [None]
+    return messages, [{"jsonrpc": "2.0", "id": one, "error": refusal} for one in ids], int(together)
 
 
-def write_message(message: Json) -> str:
-    """The message as a client gets it."""
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+def write_message(message: Json | list[Json]) -> str:
+    """The message as a client gets it, in valid Unicode."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode()
 
 
-def _parse(line: bytes) -> Any:
-    """The JSON value; raises `ValueError` if it is too deep or holds half a character."""
-    # `int` refuses the names of numbers that JSON does not have: NaN and Infinity
-    message = json.loads(line.decode("utf-8-sig"), parse_constant=int)
-    _check_depth(message)
-    if b"\\ud" in line.lower():
-        write_message(message).encode()
-    return message
+def _parse(line: bytes) -> tuple[Any, bool]:
+    """The value, and whether it is sound: valid JSON, not too deep, without half a character."""
+    found, odd = None, list[str]()  # NaN and Infinity, which JSON does not have
+    try:
+        found = json.loads(line.decode("utf-8-sig"), parse_constant=odd.append)
+        _check_depth(found)
+        if b"\\ud" in line.lower():
+            json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return found, False
+    return found, not odd
 
 
 def _check_depth(value: Any, left: int = MAX_DEPTH) -> None:
@@ -89,35 +91,20 @@ def is_id(value: object) -> bool:
     return isinstance(value, int | str) and not isinstance(value, bool)
 
 
-def _find_ids(line: bytes, level: int) -> Iterator[int | str]:
-    """The ids of requests at this depth, read without parsing the rest."""
-    depth, keys, found = 0, set[bytes](), list[int | str]()
-    for token in _TOKEN.finditer(line):
-        mark = token[0]
-        if token[2] and depth == level:
-            keys.add(token[1])
-            if token[1] == b'"id"' and (value := _ID.match(line, token.end())):
-                with suppress(ValueError):  # half a character cannot be sent back
-                    number = json.loads(value[0])
-                    str(number).encode()
-                    found = [number]
-        depth += (mark in (b"{", b"[")) - (mark in (b"}", b"]"))
-        if depth < level and mark in (b"}", b"]"):
-            yield from found if keys.isdisjoint(_OF_RESPONSES) else ()
-            keys, found = set(), []
-    yield from found if keys.isdisjoint(_OF_RESPONSES) else ()
+def _find_id(row: Any) -> int | str | None:
+    """The id of a request that is invalid, if it has one."""
+    is_request = isinstance(row, dict) and row.keys().isdisjoint(("result", "error"))
+    return row["id"] if is_request and is_id(row.get("id")) else None
 
 
 class Wire:
     """The pipe: one message a line in either direction; sending never blocks."""
 
-    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
-        self._source = source
-        self._sink = sink
-        self._outbox: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+    def __init__(self, source: BinaryIO, sink: BinaryIO, parent: int = 0) -> None:
+        self._source, self._sink, self._parent = source, sink, parent
+        self._outbox: queue.SimpleQueue[Json | list[Json] | None] = queue.SimpleQueue()
         self._written = threading.Condition()
-        self.is_broken = False
-        """Whether the client has closed its end for reading."""
+        self._failed = False
         self._writer = threading.Thread(target=self._drain, name="sonde-stdout", daemon=True)
         self._writer.start()
 
@@ -126,9 +113,22 @@ class Wire:
         with suppress(OSError, ValueError):  # the pipe broke, or we have closed it
             yield from filter(bytes.strip, self._source)
 
-    def send(self, message: Json) -> None:
-        """Queue one message for the client."""
-        self._outbox.put(message)
+    @property
+    def is_dead(self) -> bool:
+        """Whether nobody reads what is sent: the parent has died, or the client has closed its end,
+        which shows without writing to it."""
+        if self._failed or (self._parent > 1 and os.getppid() != self._parent):
+            return True
+        with suppress(OSError, ValueError, AttributeError):  # not open, or Windows
+            look = select.poll()
+            look.register(self._sink, 0)
+            return any(event & (select.POLLERR | select.POLLHUP) for _, event in look.poll(0))
+        return False
+
+    def send(self, message: Json | list[Json] | None) -> None:
+        """Queue a message, or the answers to a batch, for the client."""
+        if message:
+            self._outbox.put(message)
 
     def wait_for_reader(self) -> None:
         """Wait while the client leaves much unread."""
@@ -145,12 +145,25 @@ class Wire:
     def _drain(self) -> None:
         while (message := self._outbox.get()) is not None:
             try:
-                self._sink.write(write_message(message).encode("utf-8", "replace") + b"\n")
+                self._sink.write(write_message(message).encode() + b"\n")
                 self._sink.flush()
             except (OSError, ValueError):  # the pipe broke, or we have closed it
-                self.is_broken = True
+                self._failed = True
             with self._written:
                 self._written.notify_all()
+
+
+def collect(send: Callable[[list[Json]], None], count: int) -> Callable[[Json | None], None]:
+    """Sends so many answers together; None stands for one that is not given."""
+    answers, lock = list[Json | None](), threading.Lock()
+
+    def add(answer: Json | None) -> None:
+        with lock:
+            answers.append(answer)
+            if len(answers) == count and (given := [one for one in answers if one]):
+                send(given)
+
+    return add
 
 
 def claim_wire() -> Wire:
@@ -165,4 +178,4 @@ def claim_wire() -> Wire:
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout.flush()
-    return Wire(os.fdopen(source, "rb"), os.fdopen(sink, "wb"))
+    return Wire(os.fdopen(source, "rb"), os.fdopen(sink, "wb"), os.getppid())
