@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from sonde.types import Chunk, ParsedFile, Span, Symbol
 
 _place_of = attrgetter("start_line", "end_line", "start_byte", "end_byte")
 _NAME_AND_KIND = re.compile(r'\["([^"]*)","([a-z]+)",')
+_make_symbol = partial(tuple.__new__, Symbol)  # `Symbol._make` counts the fields of each
 LOGGED = 1_000  # generations for which removed chunks are logged
 
 _SCHEMA = """
@@ -224,7 +226,7 @@ def parse_symbols(text: str) -> list[Symbol]:
     rows = json.loads(text)
     if rows and len(rows[0]) < len(Symbol._fields):
         rows = [(name, kind, line, line, line) for name, kind, line in rows]
-    return list(map(Symbol._make, rows))
+    return list(map(_make_symbol, rows))
 
 
 def parse_names(text: str) -> list[tuple[str, str]]:
