@@ -12,18 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from sonde.ranking.candidate import Candidate, Evidence
-from sonde.ranking.question import (
-    Matches,
-    Places,
-    Question,
-    Report,
-    overlap_of,
-    shorten_word,
-    split_path,
-)
+from sonde.ranking.candidate import OF_NAMES, Candidate, Evidence
+from sonde.ranking.question import Places, Question, Report, overlap_of, shorten_word, split_path
 from sonde.text.languages import language_of
-from sonde.text.words import find_lines, find_words, fold_name, split_identifier, unique
+from sonde.text.words import find_words, fold_name, split_identifier, unique
 from sonde.types import FileState
 
 FEATURES: Mapping[str, str] = {
@@ -82,9 +74,20 @@ _LEGACY = re.compile(
     re.IGNORECASE,
 )
 _VERSION = re.compile(r"(?:^|/)v(\d{1,2})/")  # a folder such as `v3` above the file
-_ABOUT_TESTS = frozenset(["test", "mock", "fixture", "assert", "spec"])
-_ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial", "bench"])
-_ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
+_ABOUT = {
+    "test": frozenset(["test", "mock", "fixture", "assert", "spec"]),
+    "example": frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial", "bench"]),
+    "legacy": frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"]),
+}
+_NOTHING = dict.fromkeys(
+    """lexical_top lexical_rel dense_rel dense_mean dense_many path_recall name_parts is_data
+    stem_f1 stem_precision stem_length stem_joined stem_said folder_precision stem_is_named
+    stem_is_symbol definitions_recall holds_name defines_symbol definition_f1 is_test test_asked
+    is_example example_asked is_legacy legacy_asked is_shadowed_header depth length
+    importers""".split(),
+    0.0,
+)
+"""The features of a file that are always there: they are added up in this order."""
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
 _HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
@@ -122,7 +125,7 @@ def _spread_over(files: Sequence[Candidate], kind: Evidence) -> Spread:
     if not scores:
         return 0.0, 1.0, 0.0
     mean = sum(scores) / len(scores)
-    deviation = math.sqrt(sum((s - mean) ** 2 for s in scores) / len(scores))
+    deviation = math.sqrt(sum([(s - mean) ** 2 for s in scores]) / len(scores))
     top = max(scores)
     # scores that are equal but for rounding are equal
     return mean, deviation if deviation > 1e-6 * abs(top) else 1.0, top
@@ -131,24 +134,29 @@ def _spread_over(files: Sequence[Candidate], kind: Evidence) -> Spread:
 def _measure(
     question: Question, file: Candidate, lexical: Spread, dense: Spread
 ) -> dict[str, float]:
-    place = _read_place(file.state.path, file.state.stem)
-    lexical_top, lexical_rel = _compare_scores(file.scores["lexical"], lexical)
-    dense_rel, dense_mean = _compare_meaning(file.scores["dense"], dense)
-    return {
-        "lexical_top": lexical_top,
-        "lexical_rel": lexical_rel,
-        "dense_rel": dense_rel,
-        "dense_mean": dense_mean,
-        "dense_many": math.log1p(file.dense_near),
-        **_measure_name(question, file.state, place),
-        "definitions_recall": 0.0,  # these until its names are read
-        "holds_name": float(file.holds_name),
-        "defines_symbol": 0.0,
-        "definition_f1": 0.0,
-        **_measure_place(question, file, place),
-        "length": math.log1p(file.state.size / 1500),
-        "importers": math.log1p(file.importers),
-    }
+    place, matches = read_place(file.state.path), question.matches
+    row = {**_NOTHING, **place.facts}
+    row["lexical_top"], row["lexical_rel"] = _compare_scores(file.scores["lexical"], lexical)
+    row["dense_rel"], row["dense_mean"] = _compare_meaning(file.scores["dense"], dense)
+    row["dense_many"] = math.log1p(file.dense_near)
+    row["path_recall"] = overlap_of(matches, place.whole)[1]
+    if row["path_recall"]:
+        row["stem_precision"], _, row["stem_f1"] = overlap_of(matches, place.words)
+        row["folder_precision"] = overlap_of(matches, place.folder)[0]
+    row["stem_joined"] = float(place.folded in question.joined)
+    row["stem_said"] = float(place.short in question.words)
+    if question.is_symbol:
+        row["stem_is_symbol"] = float(place.folded in question.names)
+    else:
+        row["stem_is_named"] = float(place.stem in question.proper)
+    row["holds_name"] = float(file.holds_name)
+    for name, about in _ABOUT.items():
+        if row[f"is_{name}"] and not about.isdisjoint(question.words):
+            row[f"{name}_asked"] = 1.0
+    row["is_shadowed_header"] *= file.has_implementation
+    row["length"] = math.log1p(file.state.size / 1500)
+    row["importers"] = math.log1p(file.importers)
+    return row
 
 
 def _compare_meaning(held: Mapping[int, float], spread: Spread) -> tuple[float, float]:
@@ -158,7 +166,7 @@ def _compare_meaning(held: Mapping[int, float], spread: Spread) -> tuple[float, 
     if not scores:
         return 0.0, -1.0
     rel = max(scores) / top if top > 0 else 0.0
-    return rel, sum((score - mean) / deviation for score in scores) / len(scores)
+    return rel, sum([(score - mean) / deviation for score in scores]) / len(scores)
 
 
 def _compare_scores(scores: Mapping[int, float], spread: Spread) -> tuple[float, float]:
@@ -168,43 +176,43 @@ def _compare_scores(scores: Mapping[int, float], spread: Spread) -> tuple[float,
         return 0.0, 0.0
     best = sorted(scores.values(), reverse=True)[:3]
     padded = best + [0.0] * (3 - len(best))
-    return sum((score - mean) / deviation for score in padded) / 3, padded[0] / top
+    return sum([(score - mean) / deviation for score in padded]) / 3, padded[0] / top
 
 
-class _Place(NamedTuple):
+class PathFacts(NamedTuple):
     """What a path says, taken apart."""
 
+    stem: str
     words: tuple[str, ...]
     """Of the file's name."""
     folded: str
+    short: str
     folder: tuple[str, ...]
     whole: frozenset[str]
-    name_parts: int
-    is_data: bool
-    is_test: bool
-    is_example: bool
-    is_legacy: bool
-    is_header: bool
+    facts: Mapping[str, float]
+    """The features that depend on the path alone."""
 
 
 @lru_cache(maxsize=4_096)
-def _read_place(path: str, stem: str) -> _Place:
+def read_place(path: str) -> PathFacts:
     """The same files are candidates again and again."""
     above, _, name = path.rpartition("/")
-    words = _stem_words(path, stem)
+    stem = FileState(path, "", 0, 0, "", "code").stem
+    words, folded = _stem_words(path, stem), fold_name(stem)
     folders = [_split_short(folder) for folder in above.split("/")]
-    return _Place(
-        words=words,
-        folded=fold_name(stem),
-        folder=folders[-1],
-        whole=frozenset(words).union(*folders),
-        name_parts=max(0, name.strip(".").count(".") - 1),
-        is_data=language_of(path).kind == "data",
-        is_test=bool(TEST_PATH.search(path)),
-        is_example=bool(_EXAMPLE.search(path)),
-        is_legacy=bool(_LEGACY.search(path)),
-        is_header=bool(_HEADER.search(path)),
-    )
+    facts = {
+        "name_parts": float(max(0, name.strip(".").count(".") - 1)),
+        "is_data": float(language_of(path).kind == "data"),
+        "stem_length": float(min(len(words), 4)),
+        "is_test": float(bool(TEST_PATH.search(path))),
+        "is_example": float(bool(_EXAMPLE.search(path))),
+        "is_legacy": float(bool(_LEGACY.search(path))),
+        "is_shadowed_header": float(bool(_HEADER.search(path))),
+        "depth": float(path.count("/")),
+    }
+    facts = {name: value for name, value in facts.items() if value}
+    whole = frozenset(words).union(*folders)
+    return PathFacts(stem, words, folded, shorten_word(folded), folders[-1], whole, facts)
 
 
 def _stem_words(path: str, stem: str) -> tuple[str, ...]:
@@ -218,82 +226,15 @@ def _split_short(name: str) -> tuple[str, ...]:
     return tuple(shorten_word(word) for word in split_identifier(name))
 
 
-def _measure_name(question: Question, state: FileState, place: _Place) -> dict[str, float]:
-    precision, _, f1 = overlap_of(question.matches, place.words)
-    return {
-        "path_recall": overlap_of(question.matches, place.whole)[1],
-        "name_parts": float(place.name_parts),
-        "is_data": float(place.is_data),
-        "stem_f1": f1,
-        "stem_precision": precision,
-        "stem_length": float(min(len(place.words), 4)),
-        "stem_joined": float(place.folded in question.joined),
-        "stem_said": float(shorten_word(place.folded) in question.words),
-        "folder_precision": overlap_of(question.matches, place.folder)[0],
-        "stem_is_named": float(not question.is_symbol and state.stem in question.proper),
-        "stem_is_symbol": float(question.is_symbol and place.folded in question.names),
-    }
-
-
 def list_definition_features(question: Question) -> tuple[str, ...]:
     """The features of the names that a file defines; they go from 0 to 1."""
-    return ("defines_symbol",) if question.is_symbol else ("definitions_recall", "definition_f1")
+    return ("defines_symbol",) if question.is_symbol else OF_NAMES
 
 
 def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> dict[str, float]:
     """Whether a file defines the name that is asked for; `names` are those of its definitions."""
     kinds = [kind for n, kind in names if fold_name(n.rpartition(".")[2]) in question.names]
     return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
-
-
-@lru_cache(maxsize=50_000)
-def list_name_words(last: str) -> tuple[str, tuple[str, ...]]:
-    """The last part of a defined name, folded, and its words; many names share it."""
-    parts = split_identifier(last)
-    return "".join(parts) if last.isascii() else fold_name(last), tuple(map(shorten_word, parts))
-
-
-def rate_names(
-    names: Sequence[tuple[str, str]], matches: Matches
-) -> tuple[dict[int, float], dict[str, float]]:
-    """F1 of each name that shares a word with the question, by its place, and the features of all;
-    the names are given with their kinds."""
-    rates: dict[int, float] = {}
-    said, best = set[str](), 0.0
-    for at in _find_hopeful([name for name, _ in names], matches):
-        name, kind = names[at]
-        words = list_name_words(name.rpartition(".")[2])[1]
-        if any(map(matches.__getitem__, words)):
-            rates[at] = overlap_of(matches, words)[2]
-            # members that hold values, and keys, say little about what a file is for
-            if kind in ("type", "function") or (kind == "value" and "." not in name):
-                best = max(best, rates[at])
-                said.update(words)
-    return rates, {"definitions_recall": overlap_of(matches, said)[1], "definition_f1": best}
-
-
-def _find_hopeful(names: Sequence[str], matches: Matches) -> list[int]:
-    """Which names can hold a word of the question: all are looked through as one text, as taking
-    each apart takes ten times as long."""
-    text = "\n".join(names).lower()
-    if text.count("\n") >= len(names):  # one has several lines
-        return list(range(len(names)))
-    found = set() if text.isascii() else {at for at, name in enumerate(names) if not name.isascii()}
-    return sorted(found | find_lines(text, matches.starts))
-
-
-def _measure_place(question: Question, file: Candidate, place: _Place) -> dict[str, float]:
-    said = set(question.words)
-    return {
-        "is_test": float(place.is_test),
-        "test_asked": float(place.is_test and bool(said & _ABOUT_TESTS)),
-        "is_example": float(place.is_example),
-        "example_asked": float(place.is_example and bool(said & _ABOUT_EXAMPLES)),
-        "is_legacy": float(place.is_legacy),
-        "legacy_asked": float(place.is_legacy and bool(said & _ABOUT_LEGACY)),
-        "is_shadowed_header": float(place.is_header and file.has_implementation),
-        "depth": float(file.state.path.count("/")),
-    }
 
 
 REPORT_FEATURES: Mapping[str, str] = {

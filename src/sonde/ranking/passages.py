@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 
 from sonde.ranking.candidate import Candidate, sort_parts
-from sonde.ranking.features import list_name_words
-from sonde.ranking.question import Question, overlap_of
+from sonde.ranking.question import Question
 from sonde.ranking.snippets import encode_lines
-from sonde.text.words import find_symbols, find_words, fold_name, index_terms
+from sonde.text.words import find_holding, find_symbols, find_words, fold_name, index_terms
 from sonde.types import Chunk, Span, Symbol
 
 PASSAGE_FEATURES: Mapping[str, str] = {
@@ -81,6 +80,8 @@ class Passage:
     first_place: int = 0
     last_place: int = 0
     """In the file; those of overloads that stand together are consecutive, of all others not."""
+    named: tuple[float, float] | None = None
+    """Precision and F1 of its name against the question, if they share a word."""
     text: str = ""
     """All of it; of a large one that has members, what stands before the first."""
     code: str = ""
@@ -192,10 +193,10 @@ def list_passages(
     symbols = [symbol for _, symbol in ordered]
     starts, ends = [one.start_line for one in symbols], [one.end_line for one in symbols]
     named = file.named or {}
-    best = set(nlargest(_BEST_NAMED, named, key=named.__getitem__))
+    best = set(nlargest(_BEST_NAMED, named, key=lambda at: named[at][1]))
     chosen = {at for at, (place, _) in enumerate(ordered) if place in best}
     if file.bears_name:
-        folded = [list_name_words(one.name.rpartition(".")[2])[0] for one in symbols]
+        folded = [fold_name(one.name.rpartition(".")[2]) for one in symbols]
         chosen |= {at for at, name in enumerate(folded) if name in question.names}
     found: list[Passage] = []
     for key, first, last, _ in chunks:
@@ -211,6 +212,7 @@ def list_passages(
         held = keys[bisect_left(lasts, symbol.start_line) : bisect_right(firsts, symbol.end_line)]
         place = at + begin
         one = Passage(file, symbol, starts[at], ends[at], held, first_place=place, last_place=place)
+        one.named = named.get(ordered[at][0])
         if symbol.kind == "type":
             _attach_members(one, symbols[at + 1 : at + 1 + _MOST_MEMBERS])
         found.append(one)
@@ -255,16 +257,15 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
         row["nesting"] = float(symbol.name.count("."))
         if reported:
             last = symbol.name.rpartition(".")[2]
-            row["told_name"] = float(list_name_words(last)[0] in reported)
+            row["told_name"] = float(fold_name(last) in reported)
+        if one.named:
+            row["name_precision"], row["name_f1"] = one.named
         _compare_name(question, symbol.name, one.file.state.path, row)
 
 
 def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
     scope, _, last = name.rpartition(".")
-    folded, words = list_name_words(last)
-    if any(map(question.matches.__getitem__, words)):
-        row["name_precision"], _, row["name_f1"] = overlap_of(question.matches, words)
-    if folded in question.names:
+    if question.names and fold_name(last) in question.names:
         row["is_named"] = 1.0
         row["is_spelled"] = float(last in question.spelled)
         if scope:
@@ -289,18 +290,16 @@ class TermCoverage:
             term: math.log(1 + (total + 0.5) / (counts.get(term, 0) + 0.5)) for term in terms
         }
         self._sum = sum(self._weights.values()) or 1.0
-        self._any = re.compile("|".join(map(re.escape, terms)) or r"(?!)")
         self._seen: set[str] = set()  # words: each is looked at once
         self._held: dict[str, Collection[str]] = {}  # which of the terms they are found by, if any
 
     def find(self, text: str) -> Collection[str]:
         """The terms that a text holds."""
         words = set(find_words(text))
-        for word in words - self._seen:
-            # in ASCII a term is a piece of the word: cheap to exclude
-            may = not word.isascii() or self._any.search(word.lower().replace("_", ""))
-            if may and (terms := self._weights.keys() & index_terms(word)):
-                self._held[word] = terms
+        new = list(words - self._seen)
+        for at in find_holding(new, self._weights):
+            if terms := self._weights.keys() & index_terms(new[at]):
+                self._held[new[at]] = terms
         self._seen |= words
         held = map(self._held.__getitem__, self._held.keys() & words)
         return (self._weights.keys() & find_symbols(text)).union(*held)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sonde.ranking.question import Question
-from sonde.text.words import find_lines, index_terms
+from sonde.text.words import find_holding, index_terms
 from sonde.types import Span
 
 _ELLIPSIS_LINE = 400  # one line longer than this (minified code) is cut inside
@@ -97,21 +97,12 @@ def _weigh_lines(question: Question, lines: Sequence[str]) -> list[float]:
     wanted = set(question.terms)
     seen: set[str] = set()
     weights = [0.0] * len(lines)
-    for place in _find_hopeful(wanted, lines):
+    for place in find_holding(lines, wanted):
         found = wanted.intersection(index_terms(lines[place][:_ELLIPSIS_LINE]))
         # a term counts fully the first time, little after that: variety beats repetition
         weights[place] = sum(1.0 if term not in seen else 0.3 for term in found)
         seen |= found
     return weights
-
-
-def _find_hopeful(wanted: Collection[str], lines: Sequence[str]) -> Sequence[int]:
-    """Which lines can hold a term at all; in ASCII that is cheap to tell, as every term is a piece
-    of its line without underscores."""
-    text = "\n".join(lines)
-    if not text.isascii():
-        return range(len(lines))
-    return sorted(find_lines(text.lower().replace("_", ""), wanted))
 
 
 def _best_window(sizes: Sequence[int], weights: Sequence[float], limit: int) -> tuple[int, int]:

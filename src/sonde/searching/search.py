@@ -10,6 +10,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from sonde.embedding.base import PASSAGE_MODES, Embedder, RecentVectors, Vectors
 from sonde.embedding.nearness import measure_spread
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
-from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
+from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence, NameWords
 from sonde.ranking.evidence import choose_read
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
@@ -41,6 +42,7 @@ _LOOKED_UP_TERMS = 400
 """Words of a report whose frequency in the index is looked up, the most frequent in it first."""
 _TERM_DECAY = 40
 """Words of a report said this much later in the order of frequency count half."""
+_NAME_WORDS: WeakKeyDictionary[ChunkStore, NameWords] = WeakKeyDictionary()
 _HEADERS = (".h", ".hh", ".hpp", ".hxx")
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".m", ".mm")
 
@@ -188,9 +190,16 @@ def read_names(search: Search, question: Question, files: Sequence[Candidate]) -
 
 def compare_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
     """Compare the names that files define with the question."""
-    names = search.store.names_of([file.state.path for file in files])
-    for file in files:
-        file.named, measured = features.rate_names(names.get(file.state.path, ()), question.matches)
+    hashes, store = {file.state.path: file.state.hash for file in files}, search.store
+
+    def read(paths: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+        names, now = store.names_of(paths), store.files(paths)
+        # of those that were replaced in between, it is not known which names these are
+        return {p: own for p, own in names.items() if p in now and now[p].hash == hashes[p]}
+
+    compared = _NAME_WORDS.setdefault(store, NameWords()).compare(hashes, read, question.matches)
+    for file, (named, measured) in zip(files, compared, strict=True):
+        file.named = named
         file.features |= {} if question.is_symbol else measured
 
 
@@ -358,15 +367,15 @@ def _list_named(search: Search, names: Collection[str]) -> list[str]:
 
 def _attach_facts(search: Search, question: Question, candidates: Sequence[Candidate]) -> None:
     """What the index knows of the files beyond the scores of their chunks."""
-    stems = {c.state.path: fold_name(c.state.stem) for c in candidates}
-    importers = search.store.importers(set(stems.values()))
+    places = [features.read_place(c.state.path) for c in candidates]
+    importers = search.store.importers({place.folded for place in places})
     sources = _implementations(search, candidates)
-    for c in candidates:
-        c.importers = importers.get(stems[c.state.path], 0)
+    for c, place in zip(candidates, places, strict=True):
+        c.importers = importers.get(place.folded, 0)
         c.holds_name = any(
             name in chunk.text for name in question.spelled for chunk in c.chunks.values()
         )
-        c.has_implementation = c.state.stem in sources
+        c.has_implementation = place.stem in sources
 
 
 def _implementations(search: Search, candidates: Sequence[Candidate]) -> set[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
@@ -38,6 +38,7 @@ _INVISIBLE = "\u200c\u200d" + "".join(map(chr, range(0xFE00, 0xFE10)))
 _ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
 _ASCII_SPACED = "".join(c if c.isalnum() or c == "_" else " " for c in map(chr, range(128)))
 _ASCII_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ASCII_NAME_PART = re.compile(rf"{_ASCII_PART.pattern}|\n")
 _CODE_WORD = re.compile(r"\w+")
 _CODE_PART = re.compile(rf"{_ASCII_PART.pattern}|[^\x00-\x7f]+")
 _CODE_SYMBOL = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff]")
@@ -104,17 +105,20 @@ def find_words(text: str) -> list[str]:
     return _CODE_WORD.findall(text)
 
 
-def find_lines(text: str, pieces: Iterable[str]) -> set[int]:
-    """The numbers of lines with one of these pieces, counted from 0."""
-    found: set[int] = set()
-    for piece in pieces:
-        at, line, end = text.find(piece), 0, 0
+def find_holding(lines: Sequence[str], terms: Iterable[str]) -> list[int]:
+    """Which of these lines can hold one of these terms at all; in ASCII that is cheap to tell, as
+    every term is a piece of its line without underscores."""
+    text = "\n".join(lines)
+    found = set() if text.isascii() else {at for at, one in enumerate(lines) if not one.isascii()}
+    text = text.lower().replace("_", "")
+    for term in terms:
+        at, line, end = text.find(term), 0, 0
         while at >= 0:
             line += text.count("\n", end, at)
             found.add(line)
             end = text.find("\n", at)
-            at = text.find(piece, end) if end >= 0 else -1
-    return found
+            at = text.find(term, end) if end >= 0 else -1
+    return sorted(found)
 
 
 def find_symbols(text: str) -> list[str]:
@@ -139,6 +143,14 @@ def split_identifier(word: str) -> list[str]:
             pairs = _pair_letters(run) if _UNSPACED.match(run) else []
             parts += pairs or [run]
     return parts
+
+
+def split_names(names: Sequence[str]) -> list[str]:
+    """The parts of all these identifiers, unfolded in ASCII, and a new line after each."""
+    text = "\n".join(names)
+    if text.isascii() and text.count("\n") == len(names) - 1:
+        return _ASCII_NAME_PART.findall(f"{text}\n")
+    return [part for name in names for part in (*split_identifier(name), "\n")]
 
 
 def split_word(word: str) -> list[str]:
