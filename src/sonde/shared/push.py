@@ -233,7 +233,7 @@ def _recall_vectors(
 
 
 def _read_text(project: Project, state: FileState) -> bytes:
-    found = project.tree.read_again(state.path, None)
+    found = project.tree.read_utf8(state.path)
     if isinstance(found, Skipped) or (found.size, found.mtime_ns) != (state.size, state.mtime_ns):
         raise FileMissing(
             f"{state.path} changed while it was pushed",
