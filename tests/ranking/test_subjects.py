@@ -49,8 +49,6 @@ def test_a_question_about_the_project_names_its_file(question: str, path: str) -
         "commit the transaction",
         "parse the version header",
         "package_version",
-        "Returns the supported versions of the protocol",
-        "checks the minimum version and runs the tests",
         "how are linear layouts made",
     ],
 )

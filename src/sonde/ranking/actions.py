@@ -101,8 +101,8 @@ _ABOUT_RELEASES = (
 )
 _ABOUT_VERSIONS = (
     r"(?:minimum|required|supported) .{0,20}versions?|versions? of [\w@/.-]+ (?:is|are|do|does)|"
-    r"(?:python|node|nodejs|go|rust|php|ruby|java|jdk|kotlin|scala|swift|elixir|npm) versions?|"
-    r"versions? (?:is|are) (?:required|supported)|(?:what|which) (?:dependencies|features)"
+    r"(?:python|node|nodejs|go|golang|rust|php|ruby|java|jdk|kotlin|scala|swift|elixir|npm) versions?|"
+    r"versions? (?:is|are) (?:required|supported)|(?:what|which) (?:dependencies|(?:crate )?features)"
 )
 _SUBJECTS = [
     (
@@ -127,11 +127,7 @@ words are too few and too common to find them."""
 
 
 def find_subject(question: str) -> re.Pattern[str] | None:
-    """The paths of the files that answer a question about the project itself. What begins with a
-    verb (`returns the supported versions`) describes a function."""
-    first = question.lower().partition(" ")[0]
-    if first != "make" and _is_action(first):
-        return None
+    """The paths of the files that answer a question about the project itself."""
     return next((files for asks, files in _SUBJECTS if asks.search(question)), None)
 
 
