@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
-from sonde.ranking.actions import rate_path
 from sonde.ranking.question import read_question
+from sonde.ranking.subjects import rate_path
 from sonde.runtime.work import Work
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
@@ -68,7 +68,7 @@ def test_such_a_file_is_the_first_answer(open_app: Callable[..., App], tmp_path:
     files = {
         "package.json": '{"name": "shop", "scripts": {"check": "vitest run"}}\n',
         "src/run.ts": "export function run(command: string[]) { return spawn(command) }\n",
-        "src/agents.ts": "export function getRunCommand(script: string) {}\n",
+        "src/agents.ts": "export function getRunCommand(script: string) { return ['npm', script] }\n",
     }
     for name, text in files.items():
         (tmp_path / "shop" / name).parent.mkdir(parents=True, exist_ok=True)

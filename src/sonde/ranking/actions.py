@@ -1,10 +1,8 @@
-"""Whether a query says what is done, and so asks for a function, or names a topic; and whether it
-is about the project itself, and so asks for a file with a fixed name."""
+"""Whether a query says what is done, and so asks for a function, or names a topic."""
 
 from __future__ import annotations
 
 import re
-from fnmatch import translate
 from itertools import pairwise
 
 _ACTIONS = frozenset(
@@ -70,69 +68,3 @@ def says_action(line: str) -> bool:
 def _is_action(word: str) -> bool:
     forms = {word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ies$", "y", word)}
     return not _ACTIONS.isdisjoint(forms)
-
-
-_MANIFESTS = """
-package.json pyproject.toml setup.py setup.cfg Cargo.toml go.mod composer.json pom.xml build.sbt
-build.gradle build.gradle.kts mix.exs Package.swift pubspec.yaml *.gemspec *.csproj *.cabal
-Directory.Build.props build.zig.zon
-"""
-_TASKS = """
-Makefile makefile GNUmakefile Makefile.* *.mk Justfile justfile Taskfile.y*ml Rakefile tox.ini
-noxfile.py
-"""
-_LINTERS = """
-.golangci.y*ml .eslintrc* eslint.config.* .oxlintrc.json biome.json* ruff.toml .ruff.toml .flake8
-.pylintrc .rubocop.yml rustfmt.toml .rustfmt.toml clippy.toml phpstan.neon* phpcs.xml* pint.json
-.php-cs-fixer* checkstyle.xml .prettierrc* .pre-commit-config.yaml .swiftlint.yml .clang-tidy
-"""
-_CI = """
-.github/workflows/* .gitlab-ci.yml .circleci/config.yml .travis.yml Jenkinsfile appveyor.yml
-azure-pipelines.yml
-"""
-_RELEASES = """
-.github/workflows/*releas* .github/workflows/*publish* .github/workflows/*deploy* .goreleaser.y*ml
-lerna.json netlify.toml vercel.json .releaserc*
-"""
-_VERSIONS = "version.* _version.* VERSION __about__.py"
-_ABOUT_RELEASES = (
-    r"(?:crate|docs|documentation|gem|librar|package|project|release|site|website)\w*\b.{0,20}"
-    r"\b(?:built|deployed|published|released)|release (?:process|workflow)"
-)
-_ABOUT_VERSIONS = (
-    r"(?:minimum|required|supported) .{0,20}versions?|versions? of [\w@/.-]+ (?:is|are|do|does)|"
-    r"(?:python|node|nodejs|go|golang|rust|php|ruby|java|jdk|kotlin|scala|swift|elixir|npm) versions?|"
-    r"versions? (?:is|are) (?:required|supported)|(?:what|which) (?:dependencies|(?:crate )?features)"
-)
-_SUBJECTS = [
-    (
-        re.compile(rf"\b(?:{asks})\b", re.IGNORECASE),
-        re.compile(rf"(?:.*/)?(?:{'|'.join(map(translate, files.split()))})"),
-    )
-    for asks, files in (
-        (r"(?:npm|yarn|pnpm|composer) (?:run )?scripts?", "package.json composer.json"),
-        (r"make(?:file)? targets?", _TASKS),
-        (r"(?:in|does|do|use|by) (?:the )?ci|ci (?:runs?|jobs?|pipelines?)|github actions?", _CI),
-        (r"linters?|lint rules?|linting", _LINTERS),
-        (r"(?:typescript|compiler) options|tsconfig", "tsconfig.json tsconfig.*.json"),
-        (r"(?:docker|container) (?:image|build)s?|dockerfile", "*Dockerfile* *.dockerfile"),
-        (_ABOUT_RELEASES, _RELEASES),
-        (r"version number|versions? (?:is )?(?:set|bumped)", _MANIFESTS + _VERSIONS),
-        (_ABOUT_VERSIONS, _MANIFESTS),
-        (r"(?:commands?|scripts?) .{0,12}runs?|runs? the tests", f"{_TASKS} package.json"),
-    )
-]
-"""What is asked of a project itself, and the files that say it; the first that fits decides. Their
-words are too few and too common to find them."""
-
-
-def find_subject(question: str) -> re.Pattern[str] | None:
-    """The paths of the files that answer a question about the project itself."""
-    return next((files for asks, files in _SUBJECTS if asks.search(question)), None)
-
-
-def rate_path(path: str, subject: re.Pattern[str] | None) -> float:
-    """How well a file answers it: 1 for one of the whole project, less for one further down."""
-    if subject is None or not subject.match(path):
-        return 0.0
-    return max(1 - 0.2 * path.removeprefix(".github/workflows/").count("/"), 0.2)

@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from sonde.ranking.actions import rate_path
 from sonde.ranking.candidate import Candidate, Evidence
 from sonde.ranking.question import (
     Matches,
@@ -23,6 +22,7 @@ from sonde.ranking.question import (
     shorten_word,
     split_path,
 )
+from sonde.ranking.subjects import rate_path
 from sonde.text.languages import language_of
 from sonde.text.words import find_lines, find_words, fold_name, split_identifier, unique
 from sonde.types import FileState

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from sonde.ranking.actions import find_subject, says_action
+from sonde.ranking.actions import says_action
+from sonde.ranking.subjects import find_subject
 from sonde.text.languages import UNKNOWN, language_of
 from sonde.text.words import find_words, fold_name, index_terms, split_identifier, unique
 

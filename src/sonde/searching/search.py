@@ -17,10 +17,10 @@ from sonde.embedding.base import PASSAGE_MODES, Embedder, RecentVectors, Vectors
 from sonde.embedding.nearness import measure_spread
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
-from sonde.ranking.actions import rate_path
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
 from sonde.ranking.evidence import choose_read
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
+from sonde.ranking.subjects import rate_path
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Filter, Kind, Scored
