@@ -22,7 +22,6 @@ from sonde.ranking.question import (
     shorten_word,
     split_path,
 )
-from sonde.ranking.subjects import rate_path
 from sonde.text.languages import language_of
 from sonde.text.words import find_lines, find_words, fold_name, split_identifier, unique
 from sonde.types import FileState
@@ -57,7 +56,6 @@ FEATURES: Mapping[str, str] = {
     "legacy_asked": "the question is about that",
     "is_old_version": "in a folder v1 while the candidates hold a newer or plain one",
     "is_data": "data or configuration, not code",
-    "has_subject": "the question is about the project itself, and such files answer it",
     "name_parts": "further parts of the name (`Writer.Json.cs`): a piece of something",
     "path_recall": "share of the query's words that its whole path says",
     "definitions_recall": "share of the query's words that its defined names say together",
@@ -226,7 +224,6 @@ def _measure_name(question: Question, state: FileState, place: _Place) -> dict[s
         "path_recall": overlap_of(question.matches, place.whole)[1],
         "name_parts": float(place.name_parts),
         "is_data": float(place.is_data),
-        "has_subject": rate_path(state.path, question.subject),
         "stem_f1": f1,
         "stem_precision": precision,
         "stem_length": float(min(len(place.words), 4)),

@@ -16,7 +16,6 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from sonde.ranking.actions import says_action
-from sonde.ranking.subjects import find_subject
 from sonde.text.languages import UNKNOWN, language_of
 from sonde.text.words import find_words, fold_name, index_terms, split_identifier, unique
 
@@ -246,8 +245,6 @@ class Question:
     """It says what is done, as a function's documentation does: `Returns the first match`."""
     matches: Matches = field(compare=False)
     """`words`, ready to be compared with names."""
-    subject: re.Pattern[str] | None = None
-    """The paths of the files that answer it if it is about the project itself."""
     report: Report | None = field(default=None, compare=False)
     """What a long query says beyond its title, from which all of the above is read."""
 
@@ -283,7 +280,6 @@ def read_question(text: str) -> Question:
         is_code=bool(name) and (name != text or _looks_like_code(name)),
         is_action=not report and says_action(_REMARK.sub(" ", text[:_LONG_LINE])),
         matches=Matches(words),
-        subject=None if name or report else find_subject(text),
         report=report,
     )
 

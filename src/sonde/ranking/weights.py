@@ -1,12 +1,11 @@
 """How much each piece of evidence counts, and what that says of a result in plain words.
 
 `CODE` is fitted by `training/fit_ranking.py` with the static model and rounded. Where the labelled
-questions say nothing (none is about examples, legacy code or the project itself) the weight is set
-by hand; where a file was asked for, it takes a penalty back. `REPORT` is for long queries, fitted
-by `training/fit_reports.py` on issue reports of five Python projects; what those cannot teach (old
-versions, headers) is as in `CODE`. `DOCS` weighs words and meaning as served a collection of
-abstracts best (CISI), and was checked on another (Cranfield); what names of documents count is set
-by hand.
+questions say nothing (none is about examples or legacy code) the answer to "and it was asked
+for" takes the penalty back. `REPORT` is for long queries, fitted by `training/fit_reports.py` on
+issue reports of five Python projects; what those cannot teach (old versions, headers) is as in
+`CODE`. `DOCS` weighs words and meaning as served a collection of abstracts best (CISI), and was
+checked on another (Cranfield); what names of documents count is set by hand.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ CODE: Mapping[str, float] = {
     "legacy_asked": 1.9,
     "is_old_version": -4.6,
     "is_data": -1.7,
-    "has_subject": 8.0,
     "name_parts": -1.3,
     "path_recall": 0.9,
     "definitions_recall": 0.8,
@@ -218,7 +216,7 @@ def choose_share(question: Question, *, is_named: bool = True, is_deep: bool = F
         return 0.0
     if question.is_symbol and is_named:
         return 1.0 if question.is_code else 0.5
-    if question.is_action and not question.subject:
+    if question.is_action:
         return 1.0
     length = (len(question.text.split()) - _TOPIC_WORDS) / (_SENTENCE_WORDS - _TOPIC_WORDS)
     return max(_TOPIC_SHARE, min(length, 1.0)) if is_deep else _TOPIC_SHARE
@@ -249,7 +247,6 @@ _REASONS = (
     ("depth nesting", "lies high up", "lies deep down"),
     ("length lines", "has a fitting size", "is long, and long files match by chance"),
     ("type", "is a type", "is a type"),
-    ("subject", "such files answer this", ""),
     ("value data rest", "is a value or data", "is data, or between definitions"),
 )
 """Words that occur in the names of features; what they mean if they speak for a result; against."""

@@ -20,7 +20,6 @@ from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
 from sonde.ranking.evidence import choose_read
 from sonde.ranking.question import STOP_WORDS, Places, Question, Report
-from sonde.ranking.subjects import rate_path
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Filter, Kind, Scored
@@ -325,10 +324,6 @@ def _add_named(
     found = sorted(_list_named(search, question.names | question.joined))
     if question.report:
         found = [*_find_places(search, question.report), *found]
-    if question.subject:
-        rates = {path: rate_path(path, question.subject) for path in search.store.files()}
-        rated = sorted(path for path in rates if rates[path] and _is_allowed(search, path))
-        found = [*sorted(rated, key=lambda path: -rates[path])[: _NAMED_FILES // 2], *found]
     states = search.store.files(found[:_NAMED_FILES])
     named = {path: states[path] for path in dict.fromkeys(found) if path in states}
     for path, state in named.items():
@@ -357,11 +352,8 @@ def _find_places(search: Search, report: Report) -> list[str]:
 def _list_named(search: Search, names: Collection[str]) -> list[str]:
     """Files with one of these names that the filter lets through."""
     known = search.store.paths_named(names) if names else ()
-    return [path for path in known if _is_allowed(search, path)]
-
-
-def _is_allowed(search: Search, path: str) -> bool:
-    return search.where.paths is None or path in search.where.paths
+    allowed = search.where.paths
+    return [path for path in known if allowed is None or path in allowed]
 
 
 def _attach_facts(search: Search, question: Question, candidates: Sequence[Candidate]) -> None:
