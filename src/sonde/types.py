@@ -121,6 +121,8 @@ class FileContent:
     size: int
     mtime_ns: int
     stamp: int = 0
+    withheld: str = ""
+    """The kind and place of the first secret whose lines are not in the text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "page.html").write_text("<script>alert(1)</script>\n")
     (root / ".env").write_text(f"KEY={SECRET}\n")
     (root / "keys.py").write_text(f'KEY = "{SECRET}"\n')
+    (root / "keys.json").write_text(f'{{"key": "{SECRET}"}}\n')
     (root / ".gitignore").write_text("ignored.py\n")
     (root / "ignored.py").write_text("secret = 1\n")
     (root / "link.py").symlink_to(place / "outside.txt")
@@ -84,7 +85,7 @@ async def test_files_chunks_and_pages_are_read_by_their_address(connect: Any) ->
 
 HIDDEN = [
     "files/.env",
-    "files/keys.py",
+    "files/keys.json",
     "files/ignored.py",
     "files/link.py",
     "files/../outside.txt",
@@ -137,7 +138,8 @@ def test_over_http_the_same_addresses_open(place: Path) -> None:
         for address, status, found in (
             ("files/src/a%20b.py?lines=1", 200, b"def first():\n"),
             ("files/page.html", 200, b"<script>"),
-            ("files/keys.py", 403, b"FILE_NOT_INDEXABLE"),
+            ("files/keys.json", 403, b"FILE_NOT_INDEXABLE"),
+            ("files/keys.py", 200, b"[AWS access key left out]\n"),
             ("files/.env", 403, b"FILE_NOT_INDEXABLE"),
             ("files/missing.py", 404, b"FILE_NOT_FOUND"),
             ("results/" + quote("forged"), 400, b"BAD_CURSOR"),

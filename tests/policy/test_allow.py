@@ -22,7 +22,7 @@ def make_project(root: Path) -> Path:
     files = {
         "pyproject.toml": "",
         "main.py": "def open_shop():\n    return 1\n",
-        "settings.py": f'walrus = 1\nAPI_SECRET = "{SECRET}"\n',
+        "settings.ini": f'walrus = 1\nAPI_SECRET = "{SECRET}"\n',
         "vendor/lib/walrus.py": "def walrus_vendored():\n    return 2\n",
         "prod.env": "WALRUS=1\n",
         ".env": "WALRUS=1\n",
@@ -50,8 +50,8 @@ def test_everything_left_out_is_named_with_how_to_allow_it(
 ) -> None:
     app = open_app(start=make_project(tmp_path / "shop"))
     left_out = index(app)
-    assert set(left_out) == {"settings.py", "vendor", "prod.env", ".env"}
-    assert left_out["settings.py"]["detail"] == "secret on line 2"
+    assert set(left_out) == {"settings.ini", "vendor", "prod.env", ".env"}
+    assert left_out["settings.ini"]["detail"] == "secret on line 2"
     assert '"vendor/" to `allow`' in left_out["vendor"]["next"]
     assert '"prod.env" to `allow`' in left_out["prod.env"]["next"]
     assert "next" not in left_out[".env"]
@@ -69,15 +69,15 @@ def test_what_is_allowed_is_indexed_and_left_out_again_when_it_is_not(
     index(app)
     config = Path(get_index_status(app, work=Work())["details"]["config"])
     before = config.read_text()
-    value = json.loads(before) | {"allow": ["vendor/", "settings.py", "prod.env", ".env"]}
+    value = json.loads(before) | {"allow": ["vendor/", "settings.ini", "prod.env", ".env"]}
     config.write_text(json.dumps(value))
     again = open_app(start=root)
     assert set(index(again)) == {".env"}
-    assert {"settings.py", "prod.env", "vendor/lib/walrus.py"} <= find(again)
+    assert {"settings.ini", "prod.env", "vendor/lib/walrus.py"} <= find(again)
     config.write_text(before)
     last = open_app(start=root)
-    assert set(index(last)) == {"settings.py", "vendor", "prod.env", ".env"}
-    assert not {"settings.py", "prod.env", "vendor/lib/walrus.py"} & find(last)
+    assert set(index(last)) == {"settings.ini", "vendor", "prod.env", ".env"}
+    assert not {"settings.ini", "prod.env", "vendor/lib/walrus.py"} & find(last)
 
 
 @pytest.mark.row("003-C70")

@@ -88,9 +88,18 @@ def test_binary_files_are_told_by_name_or_content(tmp_path: Path) -> None:
 
 def test_a_secret_inside_keeps_the_file_out_without_showing_it(tmp_path: Path) -> None:
     token = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"
-    (tmp_path / "config.py").write_text(f"a = 1\ntoken = '{token}'\n")
+    (tmp_path / "config.yml").write_text(f"a: 1\ntoken: '{token}'\n")
+    found = read_file(tmp_path, "config.yml", RULES)
+    assert found == Skipped("config.yml", "secret_content", "GitHub token on line 2")
+
+
+def test_source_and_documents_are_read_without_the_lines_of_their_secrets(tmp_path: Path) -> None:
+    token = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"
+    (tmp_path / "config.py").write_text(f"a = 1\ntoken = '{token}'\nb = 2\n")
     found = read_file(tmp_path, "config.py", RULES)
-    assert found == Skipped("config.py", "secret_content", "GitHub token on line 2")
+    assert isinstance(found, FileContent)
+    assert found.text == "a = 1\n[GitHub token left out]\nb = 2\n"
+    assert found.withheld == "GitHub token on line 2"
 
 
 def test_the_limit_is_inclusive_and_a_huge_file_is_not_read(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from tests.trees import write_files
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
 from sonde.policy.read import FileReader
-from sonde.policy.roots import stamp_file
 from sonde.types import FileContent, FileText, Skipped
 
 SECRET = "key = 'AKIAIOSFODNN7ZZQWERT'\n"
@@ -71,15 +70,19 @@ def test_a_path_is_taken_as_by_reading_alone(root: Path) -> None:
                 reader.read(path)
 
 
-def test_only_an_unchanged_state_is_vouched_for(root: Path) -> None:
-    facts = (root / "b/leak.py").stat()
+def test_only_a_raw_text_may_contain_secrets(root: Path) -> None:
+    (root / "b/leak.json").write_bytes((root / "b/leak.py").read_bytes())
     with FileReader(Source("p/", root, RULES)) as reader:
-        known = reader.read_utf8("b/leak.py", vouched=stamp_file(facts))
-        assert isinstance(known, FileText)
-        assert known.path == "p/b/leak.py"
-        other = reader.read_utf8("b/leak.py", vouched=stamp_file(facts) - 1)
-        assert isinstance(other, Skipped)
-        assert other.reason == "secret_content"
+        raw, shown = reader.read_utf8("b/leak.py", raw=True), reader.read_utf8("b/leak.py")
+        assert isinstance(raw, FileText)
+        assert raw.path == "p/b/leak.py"
+        assert raw.data == (root / "b/leak.py").read_bytes()
+        assert isinstance(shown, FileText)
+        assert b"left out]" in shown.data
+        assert (shown.size, shown.stamp) == (raw.size, raw.stamp)
+        refused = reader.read_utf8("b/leak.json")
+        assert isinstance(refused, Skipped)
+        assert refused.reason == "secret_content"
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(root: Path) -> None:

@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Path:
         "src/walrus.py": "import sea\n\n\ndef locate_walrus(sea):\n    return sea.find('walrus')\n",
         "src/other.py": "def count_otters():\n    return 2\n",
         "guide.md": "# Walrus guide\n\nWhere a walrus is found.\n",
-        "leak.py": f"walrus = 1\n{KEY}\n",
+        "leak.yml": f"walrus: 1\n{KEY}\n",
     }
     return write_files(tmp_path / "project", files)
 
@@ -51,7 +51,7 @@ def test_every_mode_answers(app: App, root: Path, find: Callable[..., Any]) -> N
     answer = find(app, **query, work=Work())
     rows = answer["results"]["matches"]
     assert rows[0]["file"]["path"] == "src/walrus.py"
-    assert "leak.py" not in [row["file"]["path"] for row in rows]
+    assert "leak.yml" not in [row["file"]["path"] for row in rows]
     if find is not regex_search:
         assert answer["metadata"]["freshness"].startswith("no index; ")
         assert "create_index" in answer["metadata"]["note"]

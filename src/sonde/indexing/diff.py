@@ -14,13 +14,14 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, Kind, ListedFile, Progress, Skipped
 
 EVERYTHING = "/"  # stands for the whole project among paths
-CUT_SHORT = "cut_short"  # the reason of a file that is indexed, but not to its end
+CUT_SHORT, SECRET_LINES = "cut_short", "secret_lines"
+"""The reasons of files that are indexed in part."""
 _EXAMPLES = 20  # omitted files that a report names, enough to see a pattern
 _MOST_REPORTED = 1_000  # secrets and vendored folders, all of which it names; about 100 KB
 _REPORT_EVERY_FILES = 2_000  # walking this many files takes about as long as a person notices
 _WORTH_NAMING = frozenset(
     {"secret_content", "unreadable", "bad_name", "too_large", "symlink", "hard_link", "same_name"}
-    | {"mount", CUT_SHORT}
+    | {"mount", CUT_SHORT, SECRET_LINES}
 )
 
 Stores = Mapping[Kind, ChunkStore]
@@ -191,9 +192,9 @@ def _compare_file(
     before, reason, detail = refused.get(entry.path, (0, "", ""))
     if state is not None and entry.stamp == state.stamp:
         diff.unchanged += 1
-        if reason == CUT_SHORT:
-            diff.omitted.add(Skipped(entry.path, reason))
-    elif before == entry.stamp and reason != CUT_SHORT:
+        if reason in (CUT_SHORT, SECRET_LINES):
+            diff.omitted.add(Skipped(entry.path, reason, detail))
+    elif before == entry.stamp and reason not in (CUT_SHORT, SECRET_LINES):
         diff.omitted.add(Skipped(entry.path, reason, detail))
     else:
         diff.changed.append((kind, entry))

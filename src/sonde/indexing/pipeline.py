@@ -22,7 +22,7 @@ from sonde.embedding.base import PASSAGE_MODES, Embedder
 from sonde.errors import SondeError
 from sonde.indexing import preparing
 from sonde.indexing.definitions import embed_chunks
-from sonde.indexing.diff import CUT_SHORT, Diff, Stores, coverage_of
+from sonde.indexing.diff import CUT_SHORT, SECRET_LINES, Diff, Stores, coverage_of
 from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.secrets import SECRETS_VERSION
 from sonde.runtime.processes import retry_in_halves
@@ -184,9 +184,12 @@ def _read(
         diff.omitted.add(content)
         if content.reason in _REFUSALS and not _is_racy(entry, began):
             diff.refused[entry.path] = (entry.stamp, content.reason, content.detail)
-    elif content.stamp != entry.stamp or _is_racy(entry, began):
-        return replace(content, stamp=0)
-    return content
+        return content
+    if content.withheld:
+        diff.omitted.add(Skipped(content.path, SECRET_LINES, content.withheld))
+        diff.refused[entry.path] = (entry.stamp, SECRET_LINES, content.withheld)
+    is_unsure = content.stamp != entry.stamp or _is_racy(entry, began)
+    return replace(content, stamp=0) if is_unsure else content
 
 
 def _prepare_ahead(

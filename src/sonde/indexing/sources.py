@@ -90,10 +90,10 @@ class Tree:
         with self.open_reader() as reader:
             return reader.read(path)
 
-    def read_again(self, path: str, known: int | None) -> FileText | Skipped:
-        """One file's text as UTF-8; under the stamp `known`, it was admitted before."""
+    def read_utf8(self, path: str) -> FileText | Skipped:
+        """The same as UTF-8, without a hash."""
         with self.open_reader() as reader:
-            return reader.read_utf8(path, vouched=known)
+            return reader.read_utf8(path)
 
     def kind_of(self, path: str) -> Kind | None:
         """The index a file belongs to; None for docs when docs are not indexed."""
@@ -145,10 +145,10 @@ class TreeReader(Closing):
         reader, below = self._find(path)
         return reader.read(below)
 
-    def read_utf8(self, path: str, *, vouched: int | None = None) -> FileText | Skipped:
-        """One file's text as UTF-8; under the stamp `vouched`, it was admitted before."""
+    def read_utf8(self, path: str, *, raw: bool = False) -> FileText | Skipped:
+        """One file's text as UTF-8; a `raw` one may contain secrets, and is only counted."""
         reader, below = self._find(path)
-        return reader.read_utf8(below, vouched=vouched)
+        return reader.read_utf8(below, raw=raw)
 
     def close(self) -> None:
         """Let go of every folder; what is read next opens them again."""

@@ -37,6 +37,7 @@ REASONS: Mapping[str, str] = {
     "bad_name": "its name is not valid UTF-8",
     "binary": "it is a binary file",
     "secret_content": "it contains a secret",
+    "secret_lines": "it is indexed without the lines of its secrets",
     "cut_short": "it is indexed only up to its first 1,000 chunks",
 }
 

@@ -136,7 +136,7 @@ class DeniedNames:
 
 def can_allow(reason: str, detail: str) -> bool:
     """Whether `allow` in config.json admits what is skipped for this reason."""
-    return reason == "secret_content" or detail.endswith(_CAN_ALLOW)
+    return reason in ("secret_content", "secret_lines") or detail.endswith(_CAN_ALLOW)
 
 
 def is_reported(skipped: Skipped) -> bool:

@@ -33,7 +33,7 @@ from sonde.policy.roots import (
     split_inside,
     stamp_file,
 )
-from sonde.policy.secrets import secret_in, secret_in_bytes
+from sonde.policy.secrets import secret_in_bytes, withhold_secrets
 from sonde.text.encodings import decode_legacy
 from sonde.types import FileContent, FileText, Skipped
 
@@ -112,17 +112,15 @@ class FileReader(OpenPath):
         text = decode_text(data)
         if text is None:
             return Skipped(named, "binary")
-        if secret := self._find_secret(text, path):
+        shown, secret = self._withhold(text, path)
+        if shown is None:
             return Skipped(named, "secret_content", secret)
-        digest = hashlib.sha256(data).hexdigest()
-        return FileContent(named, text, digest, len(data), clamp_mtime(facts), stamp_file(facts))
+        digest, mtime_ns = hashlib.sha256(data).hexdigest(), clamp_mtime(facts)
+        return FileContent(named, shown, digest, len(data), mtime_ns, stamp_file(facts), secret)
 
-    def read_utf8(self, path: str, *, vouched: int | None = None) -> FileText | Skipped:
-        """The file as UTF-8 and without a hash, to search its bytes.
-
-        `vouched` is the stamp of a state whose content was admitted before: a file that an index
-        has read, unchanged since, is not searched for secrets again.
-        """
+    def read_utf8(self, path: str, *, raw: bool = False) -> FileText | Skipped:
+        """The file as UTF-8 and without a hash, to search its bytes. A `raw` text may contain
+        secrets: it is only counted, never shown."""
         taken = self._take(path)
         if isinstance(taken, Skipped):
             return taken
@@ -130,15 +128,15 @@ class FileReader(OpenPath):
         text = encode_text(data)
         if text is None:
             return Skipped(named, "binary")
-        stamp = stamp_file(facts)
-        if vouched != stamp and (
-            secret := self._find_secret(text.decode("utf-8", "surrogatepass"), path)
-        ):
-            return Skipped(named, "secret_content", secret)
-        return FileText(named, text, len(data), facts.st_mtime_ns, stamp)
+        if not raw:
+            shown, secret = self._withhold(text.decode("utf-8", "surrogatepass"), path)
+            if shown is None:
+                return Skipped(named, "secret_content", secret)
+            text = shown.encode("utf-8", "surrogatepass")
+        return FileText(named, text, len(data), facts.st_mtime_ns, stamp_file(facts))
 
-    def _find_secret(self, text: str, path: str) -> str | None:
-        return None if self._gate.allows(path) else secret_in(text, path)
+    def _withhold(self, text: str, path: str) -> tuple[str | None, str]:
+        return (text, "") if self._gate.allows(path) else withhold_secrets(text, path)
 
     def _take(self, path: str) -> tuple[str, bytes, os.stat_result] | Skipped:
         """The file's name in the project, its bytes and its metadata."""

@@ -87,6 +87,8 @@ REST_OF_KEY = (
 )
 RESTS = {"private key": REST_OF_KEY, "PuTTY private key": r"(?s:.*?)Private-MAC: [0-9a-fA-F]+"}
 """What follows the match of a kind and is part of the secret."""
+RESTS_END = {"private key": b"-----", "PuTTY private key": b""}
+"""What a secret ends with that is there to its end."""
 
 _EDGE = r"""(?:["'`\s;,<&)\\}\]|]|$)"""
 _NAME = (
@@ -110,6 +112,9 @@ NAMED = {
     "JSON web key": rf"""[\s"'{{,]d["']?\s*:\s*["']?({_W}{{40,}}){_EDGE}""",
 }
 """Random values beside a name or in a place that makes them a secret."""
+WEAK_NAMED = NAMED["secret"].replace("{12,}", "{6,}")
+"""The same with passwords that people make up, for the other lines of a file with a secret."""
+CONTINUED = r"""[\s"'`+#*/>\\(,.-]*([A-Za-z0-9+/=_.~%-]{16,})[\s"'`+,;)\\]*"""
 
 _SCHEMES = (
     r"(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|https?|ftps?|sftp|smtps?|imaps?|ldaps?|"

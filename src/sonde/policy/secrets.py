@@ -2,21 +2,33 @@
 
 One pass of a set of expressions over the text tells which kinds may be in it; most texts end there.
 A match counts if its value is random: examples (AKIAIOSFODNN7EXAMPLE, ghp_xxxx…), words,
-counters and variables do not. docs/secrets.md lists what is found, and how well.
+counters and variables do not. Source code and documents are read without the lines of their
+secrets; any other file with one stays out. docs/secrets.md lists what is found, and how well.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple
 
 from sonde.policy.deny_list import TEST_PATH
-from sonde.policy.secret_shapes import KEYS, NAMED, PASSWORDS, RESTS, TOKENS
+from sonde.policy.secret_shapes import (
+    CONTINUED,
+    KEYS,
+    NAMED,
+    PASSWORDS,
+    RESTS,
+    RESTS_END,
+    TOKENS,
+    WEAK_NAMED,
+)
+from sonde.text.languages import language_of
 
-SECRETS_VERSION = 1  # grows when the same text gives another verdict, so that it is read again
+SECRETS_VERSION = 2  # grows when the same text gives another verdict, so that it is read again
 _Family = Literal["key", "token", "named", "password"]
 
 
@@ -26,19 +38,34 @@ class _Shape(NamedTuple):
     regex: str
 
 
+class _Span(NamedTuple):
+    start: int
+    end: int
+    kind: str
+    is_whole: bool
+    """Whether the secret is known to end there."""
+    value: bytes
+
+
 _SHAPES = (
     *(_Shape(kind, "key", regex) for kind, regex in KEYS.items()),
     *(_Shape(kind, "token", rf"\b(?:{regex})") for kind, regex in TOKENS.items()),
     *(_Shape(kind, "named", regex) for kind, regex in NAMED.items()),
     *(_Shape(kind, "password", regex) for kind, regex in PASSWORDS.items()),
 )
+_WEAK = _Shape("secret", "named", WEAK_NAMED)
 _LEAST_BITS: dict[_Family, float] = {"key": 10.0, "token": 3.0, "named": 9.0, "password": 4.0}
 """How random a value must be: the more its surroundings say, the less. Chosen on 27,564 files of 72
 public repositories and on the generated kinds, see benchmarks/secret_files.py."""
 _MARKS = frozenset(("PuTTY private key", "Ansible vault"))  # a secret by how the file begins
+_WHOLE = frozenset(("text", "jupyter"))
+"""Documents that stay out as a whole: notes are where people keep passwords, and notebooks, which
+are JSON, have the outputs of programs."""
+_MOST_SPANS = 200  # a file with more is a list of them, and compared with every line takes long
+_ENDLESS = frozenset(("private key in base64", "Ansible vault"))  # where they end is not known
 _SET_MEMORY_BYTES = 1 << 24  # for the automaton; with half of it, it is built more than once
 
-_EXAMPLE = re.compile(r"(?i)example|sample|placeholder|redacted|changeme|dummy")
+_EXAMPLE = re.compile(r"(?i)example|sample|placeholder|redacted|changeme|dummy|\.\.\.")
 _ROWS = "01234567890 abcdefghijklmnopqrstuvwxyz qwertyuiop"
 _RUNS = {
     row[at : at + 4] for row in (*_ROWS.split(), *_ROWS[::-1].split()) for at in range(len(row) - 3)
@@ -52,12 +79,21 @@ _MOST_EXAMPLE = 0.4  # of a value
 _HASH = re.compile(r"(?i)(?:pbkdf2|bcrypt|argon2|scrypt|sha-?[0-9]|md5|\$2[aby])")
 """Prefixes of password hashes."""
 _MOST_NAME = 300  # bytes of a name that are read
-_PUBLIC_NAME = re.compile(rb"(?i)(?:public|csrf|xsrf|hash|digest)[\w.-]*$")
+_PUBLIC_NAME = re.compile(
+    rb"(?i)(?:public|csrf|xsrf|hash|digest)[\w.-]*$|(?:token|key|credential)[_-]?(?:ids?|arn)$"
+    rb"|(?:next|next[_-]?page|continuation|lock|idempotency|authenticity)[_-]?token$|certificate$"
+)
 _PUBLIC_PLACE = re.compile(rb"(?i)docsearch|indexName|appId: ?'")
 """The search key of Algolia is made to be published."""
-_EMPTY_DIGESTS = frozenset(
-    ("d41d8cd98f00b204e9800998ecf8427e", "da39a3ee5e6b4b0d3255bfef95601890afd80709")
+_KNOWN_VALUES = frozenset(
+    (
+        "d41d8cd98f00b204e9800998ecf8427e",
+        "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+        "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==",
+    )
 )
+"""Digests of nothing, and the accounts of Azure's emulators, the same on every machine."""
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-f-]+|[0-9A-F-]+)")
 _LEAST_HEX = 20  # shorter ones are colours, counters, fingerprints
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -88,24 +124,78 @@ def secret_in_bytes(data: bytes, path: str = "") -> str | None:
     return None
 
 
+def withhold_secrets(text: str, path: str) -> tuple[str | None, str]:
+    """The text of a file without the lines that hold secrets, None if it has to stay out as a
+    whole; and the kind and place of the first secret, if there is one."""
+    found = secret_in(text, path)
+    if found is None:
+        return text, ""
+    language = language_of(path)
+    if language.kind == "data" or language.name in _WHOLE:
+        return None, found
+    kept = _drop_lines(text.encode("utf-8", "surrogatepass"), path)
+    if kept is None or secret_in_bytes(kept, path):
+        return None, found
+    return kept.decode("utf-8", "surrogatepass"), found
+
+
 def redact_secrets(text: str) -> tuple[str, int]:
     """The text with every secret replaced by its kind, and the number of secrets."""
-    count = 0
     data = text.encode("utf-8", "surrogatepass")
-    for shape in _find_shapes(data):
-        parts: list[bytes] = []
-        done = 0
-        for match, group in _find_values(shape, data, ""):
-            start = match.start() if shape.family in ("key", "token") else match.start(group)
-            if start < done:
-                continue
-            end = match.end(group)
-            rest = _compile(RESTS[shape.kind]).match(data, end) if shape.kind in RESTS else None
-            parts += [data[done:start], f"[{shape.kind} left out]".encode()]
-            done = rest.end() if rest else end
+    parts: list[bytes] = []
+    done = count = 0
+    for start, end, kind, *_ in _find_spans(data, ""):
+        if start >= done:
+            parts += [data[done:start], f"[{kind} left out]".encode()]
             count += 1
-        data = b"".join(parts) + data[done:]
-    return data.decode("utf-8", "surrogatepass"), count
+        done = max(done, end)
+    return b"".join([*parts, data[done:]]).decode("utf-8", "surrogatepass"), count
+
+
+def _drop_lines(data: bytes, path: str) -> bytes | None:
+    """A text whose lines with secrets are blank but for a note; None if a secret may go on beyond
+    them. Next to one, whatever looks like a secret is taken for one."""
+    lines = data.split(b"\n")
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    spans = _find_spans(data, path, strict=True)
+    if len(spans) > _MOST_SPANS or not all(span.is_whole for span in spans):
+        return None
+    notes: dict[int, bytes] = {}
+    for start, end, kind, *_ in spans:
+        first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
+        while first and _continues(lines[first - 1]):
+            first -= 1
+        while last + 1 < len(lines) and _continues(lines[last + 1]):
+            last += 1
+        notes.setdefault(first, f"[{kind} left out]".encode())
+        for at in range(first + 1, last + 1):
+            notes.setdefault(at, b"")
+    values = {span.value for span in spans}
+    for at, line in enumerate(lines):  # the same value where nothing tells what it is
+        if at in notes or any(value in line for value in values):
+            lines[at] = notes.get(at, b"")
+    return b"\n".join(lines)
+
+
+def _continues(line: bytes) -> bool:
+    """Whether a line is nothing but a random value, as the next part of one that was split."""
+    part = _compile(CONTINUED).fullmatch(line)
+    return bool(part) and _measure_randomness(part.group(1).decode("latin-1")) >= 3.0
+
+
+def _find_spans(data: bytes, path: str, *, strict: bool = False) -> list[_Span]:
+    """Where the secrets of a text are, in order."""
+    found = []
+    for shape in (*_find_shapes(data), *([_WEAK] if strict else [])):
+        for match, group in _find_values(shape, data, path, strict=strict):
+            start = match.start() if shape.family in ("key", "token") else match.start(group)
+            end, is_whole = match.end(group), shape.kind not in _ENDLESS
+            if shape.kind in RESTS:
+                rest = _compile(RESTS[shape.kind]).match(data, end)
+                end = rest.end() if rest else end
+                is_whole = bool(rest) and data[:end].endswith(RESTS_END[shape.kind])
+            found.append(_Span(start, end, shape.kind, is_whole, match.group(group)))
+    return sorted(found, key=lambda span: span.start)
 
 
 def _find_shapes(data: bytes) -> list[_Shape]:
@@ -113,7 +203,9 @@ def _find_shapes(data: bytes) -> list[_Shape]:
     return [_SHAPES[number] for number in sorted(_compile_set().Match(data) or ())]
 
 
-def _find_values(shape: _Shape, data: bytes, path: str) -> Iterator[tuple[Any, int]]:
+def _find_values(
+    shape: _Shape, data: bytes, path: str, *, strict: bool = False
+) -> Iterator[tuple[Any, int]]:
     """The matches of a shape that are secrets, and the group of each that is the value."""
     is_guess = shape.family in ("named", "password")
     if is_guess and path and TEST_PATH.search(path):
@@ -121,6 +213,9 @@ def _find_values(shape: _Shape, data: bytes, path: str) -> Iterator[tuple[Any, i
     for match in _compile(shape.regex).finditer(data):
         group = next(number for number, part in enumerate(match.groups(), 1) if part)
         value = match.group(group).decode("latin-1")
+        if strict and (not is_guess or any(map(str.isdigit, value))) and not _EXAMPLE.search(value):
+            yield match, group
+            continue
         if shape.kind not in _MARKS and not _is_random(value, _LEAST_BITS[shape.family]):
             continue
         if is_guess and len(_ESCAPE.findall(value)) * 9 > len(value):
@@ -137,7 +232,7 @@ def _is_secret_there(shape: _Shape, match: Any, value: str, data: bytes) -> bool
         return b"kty" in data[max(start - 1000, 0) : end + 1000]  # a key has up to 900 characters
     at = match.start(1)
     name = data[max(start - 40, at - _MOST_NAME, 0) : at].rstrip(b" \t\r\n\"'`:=>,([")
-    if _PUBLIC_NAME.search(name) or _HASH.match(value) or value in _EMPTY_DIGESTS:
+    if _PUBLIC_NAME.search(name) or _HASH.match(value):
         return False
     if _PUBLIC_PLACE.search(data[max(start - 250, 0) : end + 100]):
         return False
@@ -149,7 +244,7 @@ def _is_secret_there(shape: _Shape, match: Any, value: str, data: bytes) -> bool
 
 def _is_random(value: str, least_bits: float) -> bool:
     """Whether a value was drawn at random, not written by a person."""
-    if _EXAMPLE.search(value):
+    if _EXAMPLE.search(value) or value in _KNOWN_VALUES:
         return False
     core = _EXAMPLE_PART.sub("", value)
     if len(core) < len(value) * (1 - _MOST_EXAMPLE):

@@ -76,9 +76,9 @@ def scan_project(
     chosen, trusted, stores = choose_files(project, sight, expression.needs)
     files = ((sight.entries[path], path in trusted, None) for path in narrow_scope(scan, chosen))
     with open_reader(project.tree) as reader:
-        for (entry, known, _), held, at in sift_files(files, stores, expression.find_among):
+        for (entry, *_), held, at in sift_files(files, stores, expression.find_among):
             work.check()
-            text = held or reader.read_utf8(entry.path, vouched=entry.stamp if known else None)
+            text = held or reader.read_utf8(entry.path)
             if not isinstance(text, Skipped):
                 for line in find_lines(text, work, at=at):
                     yield text, line

@@ -236,13 +236,12 @@ class MatchPage:
         """The file as it is now; None when it cannot be read any more."""
         key = (hit.project, hit.path)
         if key not in self._texts:
-            known = hit.state.stamp if hit.state else None
             content = None
             with suppress(
                 errors.FileMissing, errors.PermissionDenied
             ):  # the project's folder itself is gone
                 tree = self.workspace.projects.get(hit.project).tree
-                content = tree.read_again(hit.path, known)
+                content = tree.read_utf8(hit.path)
             self._texts[key] = content if isinstance(content, FileText) else None
         return self._texts[key]
 

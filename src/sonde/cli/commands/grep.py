@@ -127,13 +127,12 @@ def _read(
     find = narrow.find_among if narrow else lambda texts: ((at, 0) for at in range(len(texts)))
     with ExitStack() as stack:
         readers: dict[int, TreeReader] = {}
-        for (entry, known, found), held, at in sift_files(every, chosen.stores, find):
+        for (entry, _, found), held, at in sift_files(every, chosen.stores, find):
             work.check()
             tree = found.place.tree
             if held is None and id(tree) not in readers:
                 readers[id(tree)] = stack.enter_context(TreeReader(tree))
-            vouched = entry.stamp if known else None
-            text = held or readers[id(tree)].read_utf8(entry.path, vouched=vouched)
+            text = held or readers[id(tree)].read_utf8(entry.path)
             if isinstance(text, FileText):
                 yield found, text, at
             else:

@@ -27,6 +27,7 @@ _SKIP_REASONS = {
     "mount": "on another file system",
     "bad_name": "with a name that is not UTF-8",
     "secret_content": "with a secret inside",
+    "secret_lines": "indexed without the lines of their secrets",
     "cut_short": "indexed in part",
 }
 """Reasons for skipping files whose names do not explain themselves."""
