@@ -69,8 +69,8 @@ class SharedIndex:
             )
         row = max(rows, key=lambda row: int(row["pushed_ms"]))
         return PushedCommit(
-            repository, commit, row["pushed_ms"], row["recipe"],
-            tuple(row["models"].splitlines()), unpack_manifest(row["manifest"]), row["snapshot"],
+            repository, commit, row["recipe"], tuple(row["models"].splitlines()),
+            unpack_manifest(row["manifest"]), row["snapshot"],
         )  # fmt: skip
 
     def read_texts(self, digests: Iterable[str]) -> Iterator[tuple[str, bytes]]:
