@@ -15,7 +15,7 @@ from sonde.text.cuts import floor_boundary, is_boundary
 from sonde.text.formats import read_day_end, read_time, show_time
 from sonde.text.words import fold_text, index_text, query_terms, stem_word
 
-# from the tables of Porter's paper
+# from the tables of Porter's paper; the last row from his later rules
 STEMS = """
 caresses caress ponies poni ties ti cats cat feed feed agreed agre plastered plaster bled bled
 motoring motor sing sing conflated conflat troubled troubl sized size hopping hop tanned tan
@@ -25,6 +25,7 @@ hopefulness hope formaliti formal sensitiviti sensit triplicate triplic formativ
 electr goodness good revival reviv allowance allow inference infer airliner airlin adjustable adjust
 replacement replac adoption adopt communism commun activate activ effective effect probate probat
 rate rate cease ceas controll control roll roll generalizations gener oscillators oscil
+technology technolog technologies technolog possible possibl possibly possibl
 """.split()
 
 

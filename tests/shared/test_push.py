@@ -81,10 +81,15 @@ def test_only_what_is_new_is_added_by_the_next_push(ci: Clone, tmp_path: Path) -
 def test_a_seed_is_used_instead_of_reading_blocks_again(ci: Clone, tmp_path: Path) -> None:
     commit = ci.push(tmp_path / "shared").commit
     shared = SharedIndex(str(tmp_path / "shared"))
-    for name in ("one", "two"):
+    for name in ("one", "two", "three"):
         (tmp_path / name).mkdir()
-    assert shared.fill("shop", commit, tmp_path / "one").bytes_read > 0
-    assert shared.fill("shop", commit, tmp_path / "two", seed=tmp_path / "one").bytes_read == 0
+    assert shared.fill("shop", commit, tmp_path / "one").source == "snapshot"
+    for name in shared.tables.list_names():
+        if name.startswith("pack_"):
+            shared.tables.drop(name)
+    assert shared.fill("shop", commit, tmp_path / "three").source == "rows"
+    filled = shared.fill("shop", commit, tmp_path / "two", seed=tmp_path / "one")
+    assert filled.source == "snapshot"
     assert (tmp_path / "one" / "index.db").read_bytes() == (tmp_path / "two/index.db").read_bytes()
 
 

@@ -14,7 +14,8 @@ from sonde.chunking.tags import tag_file
 from sonde.chunking.views import has_syntax, read_overview
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
-from sonde.searching.filters import narrow_store, split_view
+from sonde.searching.filters import split_view
+from sonde.searching.request import Request
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import index_terms
 from sonde.types import Chunk, FileState, Filter
@@ -193,7 +194,8 @@ class ViewSearcher:
         if where is None:
             if len(known.wheres) >= _KEPT_FILTERS:
                 known.wheres.clear()
-            where = narrow_store(self._store, None, tags=tags, chunk_types=types)
+            wanted = Request("cortex_search", tags=tags, chunk_types=types)
+            where = wanted.narrow(self._store, None)
             known.wheres[key] = where
         return where
 

@@ -1,18 +1,15 @@
-"""Filters: folders, globs, languages, tags and chunk types turned into sets of paths."""
+"""Filters: folders and globs turned into sets of paths, and the names of views."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from itertools import islice
 
-from sonde.chunking.tags import fold_tag, tag_file
+from sonde.chunking.tags import fold_tag
 from sonde.errors import OutsideRoots
-from sonde.searching.query_language import QueryCondition, compile_conditions
-from sonde.stores.chunks.base import ChunkStore
 from sonde.text.globs import compile_glob, compose
-from sonde.text.languages import find_language
-from sonde.types import Filter, Kind
+from sonde.types import Filter
 
 MOST_MATCHES = 100_000
 """Paths of one answer, as specified."""
@@ -64,49 +61,3 @@ def split_view(path: str) -> tuple[str, str]:
     """The type of a view and the file it is of."""
     type_, _, file = path.partition("/")
     return type_, file
-
-
-def narrow_store(
-    store: ChunkStore,
-    kind: Kind | None,
-    *,
-    under: str = "",
-    include: Collection[str] = (),
-    exclude: Collection[str] = (),
-    language: str | None = None,
-    tags: Collection[str] = (),
-    chunk_types: Collection[str] = (),
-    conditions: Sequence[QueryCondition] = (),
-    held: Collection[str] | None = None,
-) -> Filter:
-    """The filter for all conditions together; `store` holds views where the search needs them.
-
-    Without a kind, it holds views in any case, and those of every kind pass.
-    """
-    views = kind is None or wants_views(tags, chunk_types)
-    fits = compile_conditions(conditions)
-    if held is None and not (
-        under or include or exclude or language or tags or chunk_types or conditions
-    ):
-        return Filter()
-    named = store.tags() if tags else {}
-    wanted = {fold_tag(tag) for tag in tags}
-    spoken = find_language(language) if language else None
-    types_of: dict[str, list[str]] = {}
-    for path, state in store.files(under="" if views else compose(under).strip("/")).items():
-        type_, file = split_view(path) if views else ("", path)
-        if (
-            (spoken is None or state.language == spoken)
-            and (held is None or file in held)
-            and (not conditions or fits(file, state.kind))
-            and (not views or kind in (None, state.kind))
-            and (not chunk_types or type_ in chunk_types)
-            and not (
-                wanted
-                and wanted - {*tag_file(file, kind or state.kind, named.get(path, ())), type_}
-            )
-        ):
-            types_of.setdefault(file, []).append(path)
-    where = filter_paths(types_of, under=under, include=include, exclude=exclude)
-    kept = types_of if where.paths is None else where.paths
-    return Filter(paths=frozenset(path for file in kept for path in types_of[file]))

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sonde.chunking.tags import fold_tag, tag_file
 from sonde.ranking.question import Question, read_question
-from sonde.searching.filters import narrow_store, wants_views
-from sonde.searching.query_language import QueryCondition, parse_query
+from sonde.searching.filters import filter_paths, split_view, wants_views
+from sonde.searching.query_language import QueryCondition, compile_conditions, parse_query
 from sonde.stores.chunks.base import ChunkStore
+from sonde.text.globs import compose
+from sonde.text.languages import find_language
 from sonde.types import Filter, Kind
 
 
@@ -70,20 +73,39 @@ class Request:
         fields = self.__dataclass_fields__
         return {k: value for k, value in self.parameters().items() if value != fields[k].default}
 
-    def narrow(self, store: ChunkStore, kind: Kind) -> Filter:
-        """The files of a store that pass all of its filters."""
-        return narrow_store(
-            store,
-            kind,
-            under=self.under,
-            include=self.include,
-            exclude=self.exclude,
-            language=self.language,
-            tags=self.tags,
-            chunk_types=self.chunk_types,
-            conditions=self.conditions,
-            held=self.held,
-        )
+    def narrow(self, store: ChunkStore, kind: Kind | None) -> Filter:
+        """The files of a store that pass all of its filters; views of files where it is of views.
+
+        Without a kind, the store holds views in any case, and those of every kind pass.
+        """
+        views = kind is None or self.of_views
+        fits = compile_conditions(self.conditions)
+        paths = self.under or self.include or self.exclude
+        kinds = self.language or self.tags or self.chunk_types
+        if self.held is None and not (paths or kinds or self.conditions):
+            return Filter()
+        named = store.tags() if self.tags else {}
+        wanted = {fold_tag(tag) for tag in self.tags}
+        spoken = find_language(self.language) if self.language else None
+        types_of: dict[str, list[str]] = {}
+        under = "" if views else compose(self.under).strip("/")
+        for path, state in store.files(under=under).items():
+            type_, file = split_view(path) if views else ("", path)
+            if (
+                (spoken is None or state.language == spoken)
+                and (self.held is None or file in self.held)
+                and (not self.conditions or fits(file, state.kind))
+                and (not views or kind in (None, state.kind))
+                and (not self.chunk_types or type_ in self.chunk_types)
+                and not (
+                    wanted
+                    and wanted - {*tag_file(file, kind or state.kind, named.get(path, ())), type_}
+                )
+            ):
+                types_of.setdefault(file, []).append(path)
+        where = filter_paths(types_of, under=self.under, include=self.include, exclude=self.exclude)
+        kept = types_of if where.paths is None else where.paths
+        return Filter(paths=frozenset(path for file in kept for path in types_of[file]))
 
 
 def recall_request(recipe: Mapping[str, Any]) -> dict[str, Any]:

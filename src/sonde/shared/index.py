@@ -21,7 +21,6 @@ class Filled:
 
     source: str
     """`snapshot` or `rows`."""
-    bytes_read: int
     note: str = ""
     """Why it was not the snapshot."""
 
@@ -70,8 +69,8 @@ class SharedIndex:
             )
         row = max(rows, key=lambda row: int(row["pushed_ms"]))
         return PushedCommit(
-            repository, commit, row["pushed_ms"], row["recipe"],
-            tuple(row["models"].splitlines()), unpack_manifest(row["manifest"]), row["snapshot"],
+            repository, commit, row["recipe"], tuple(row["models"].splitlines()),
+            unpack_manifest(row["manifest"]), row["snapshot"],
         )  # fmt: skip
 
     def read_texts(self, digests: Iterable[str]) -> Iterator[tuple[str, bytes]]:
@@ -100,8 +99,9 @@ class SharedIndex:
         note = ""
         if not rows:
             try:
-                snapshot = Snapshot.unpack(found.snapshot)
-                return Filled("snapshot", load_snapshot(self.tables, snapshot, folder, work, seed))
+                load_snapshot(self.tables, Snapshot.unpack(found.snapshot), folder, work, seed)
+                return Filled("snapshot")
             except (IndexCorrupt, SharedIndexUnreachable) as error:  # torn, too
                 note = f"the snapshot of {commit[:12]} is damaged ({error}); its rows were read"
-        return Filled("rows", fill_from_rows(self.tables, found, folder, work), note)
+        fill_from_rows(self.tables, found, folder, work)
+        return Filled("rows", note)

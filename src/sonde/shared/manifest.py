@@ -41,7 +41,6 @@ class PushedCommit:
 
     repository: str
     commit: str
-    pushed_ms: int
     recipe: str
     models: tuple[str, ...]
     files: Mapping[str, FileFacts]

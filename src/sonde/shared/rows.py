@@ -150,23 +150,21 @@ def _list_chunk_rows(key: str, file: ParsedFile, now: int) -> Iterator[tuple[Any
         yield key, place, *astuple(chunk.span), chunk.digest.hex(), *texts, *terms, now
 
 
-def fill_from_rows(tables: SharedTables, commit: PushedCommit, folder: Path, work: Work) -> int:
-    """Write the index of a commit into a folder from the rows. Returns the bytes of its texts."""
+def fill_from_rows(tables: SharedTables, commit: PushedCommit, folder: Path, work: Work) -> None:
+    """Write the index of a commit into a folder from the rows."""
     from sonde.stores.chunks.sqlite import SqliteChunkStore  # the store that snapshots are of
 
-    read = 0
     for kind in ("code", "docs"):
         with closing(SqliteChunkStore(folder, kind)) as store:
             store.clear()
-            read += _fill_store(tables, commit, kind, store, work)
-    return read
+            _fill_store(tables, commit, kind, store, work)
 
 
 def _fill_store(
     tables: SharedTables, commit: PushedCommit, kind: Kind, store: ChunkStore, work: Work
-) -> int:
+) -> None:
     wanted = iter((p, fact) for p, fact in commit.files.items() if fact.kind == kind)
-    total, done, read = len(commit.files), 0, 0
+    total, done = len(commit.files), 0
     while part := dict(islice(wanted, _FILES_AT_ONCE)):
         files = _read_files(tables, commit.recipe, part)
         for model in commit.models:
@@ -176,9 +174,7 @@ def _fill_store(
                 store.put_vectors(model, digests, vectors)
         store.replace(files)
         done += len(part)
-        read += sum(file.state.size for file in files)
         work.report(Progress("fetching", done, total))
-    return read
 
 
 def _read_files(

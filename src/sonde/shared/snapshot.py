@@ -124,9 +124,9 @@ def _pack_blocks(
 
 
 def load_snapshot(
-    tables: SharedTables, snapshot: Snapshot, folder: Path, work: Work, seed: Path | None = None
-) -> int:
-    """Write the files of a snapshot into a folder. Returns how many bytes were read.
+    tables: SharedTables, snapshot: Snapshot, folder: Path, work: Work, seed: Path | None
+) -> None:
+    """Write the files of a snapshot into a folder.
 
     Blocks that `seed`, the folder of a similar index, has are taken from there. Raises
     `IndexCorrupt` if a block is missing or is not as it was written; nothing is there then.
@@ -138,7 +138,7 @@ def load_snapshot(
         shutil.rmtree(temporary, ignore_errors=True)
         make_folder(temporary)
         try:
-            read = _restore(tables, snapshot, temporary, work, seed)
+            _restore(tables, snapshot, temporary, work, seed)
             for path in snapshot.files.keys() & {*_DATABASES}:
                 require_schema(temporary / path)
             # databases last: files without one are ignored
@@ -149,12 +149,11 @@ def load_snapshot(
                     (temporary / path).replace(folder / path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    return read
 
 
 def _restore(
     tables: SharedTables, snapshot: Snapshot, target: Path, work: Work, seed: Path | None
-) -> int:
+) -> None:
     places: dict[str, list[tuple[Path, int]]] = {}  # of blocks that are not written yet
     for path, (_, blocks) in snapshot.files.items():
         make_folder((target / path).parent)
@@ -162,19 +161,17 @@ def _restore(
         for number, block in enumerate(blocks):
             places.setdefault(block, []).append((target / path, number * BLOCK))
 
-    total, read = len(places), 0
-    for digest, data, size in _list_blocks(tables, snapshot.packs, places, seed):
+    total = len(places)
+    for digest, data in _list_blocks(tables, snapshot.packs, places, seed):
         for file_path, at in places.pop(digest):
             with file_path.open("r+b") as file:
                 file.seek(at)
                 file.write(data)
-        read += size
         work.report(Progress("fetching", total - len(places), total))
     if places:
         raise IndexCorrupt(f"{len(places)} blocks of the snapshot are missing")
     for path, (size, _) in snapshot.files.items():
         os.truncate(target / path, size)
-    return read
 
 
 def _list_blocks(
@@ -182,20 +179,19 @@ def _list_blocks(
     packs: Mapping[str, Collection[str]],
     wanted: Collection[str],
     seed: Path | None,
-) -> Iterator[tuple[str, bytes, int]]:
-    """The wanted blocks, from the seed and then from packs, each with the bytes fetched for it."""
+) -> Iterator[tuple[str, bytes]]:
+    """The wanted blocks, from the seed and then from packs."""
     if seed:
         for data in (block for path in _list_files(seed) for block in _cut(seed, path)):
             if (digest := _name_block(data)) in wanted:
-                yield digest, data, 0
+                yield digest, data
     for pack, held in packs.items():
         needed = any(block in wanted for block in held)
         for row in tables.read_rows(pack, ["digest", "data"]) if needed else ():
-            digest, packed = row["digest"], row["data"]
-            if digest in wanted:
-                if _name_block(data := _unpack_block(packed)) != digest:
+            if (digest := row["digest"]) in wanted:
+                if _name_block(data := _unpack_block(row["data"])) != digest:
                     raise IndexCorrupt(f"block {digest} is not as it was written")
-                yield digest, data, len(packed)
+                yield digest, data
 
 
 def _unpack_block(packed: bytes) -> bytes:
