@@ -267,7 +267,7 @@ COMMANDS = (
         _value("action", choices=("show", "path", "edit"), default="show",
                about="show values (default), show file paths, or edit the project's file"),
     )),
-    Command("store", "move the project's index to the other store", "index:run_store", (
+    Command("store", "move the project's index to the other store", "index:run_verb", (
         _value("action", choices=("convert",), needed=True, about="what to do"),
         _value("store", choices=("sqlite", "lance"), needed=True, about="the store to move to"),
     ), "sonde store convert lance"),
@@ -283,7 +283,7 @@ COMMANDS = (
         _flag("--clean", about="remove what neither a branch nor a commit of 30 days needs"),
     ), "sonde push s3://team/index"),
     Command("export", "write the project's views with their embeddings to chunk files",
-            "index:run_export", (
+            "index:run_verb", (
         _value("--format", choices=("cortex",), default="cortex", about="the layout: cortex"),
         _value("-o", "--output", metavar="DIR", words="folder",
                about="where (default: .cortex/chunks)"),
