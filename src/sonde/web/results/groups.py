@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from sonde.projects.literal import EXACT
@@ -180,14 +181,10 @@ def _mark_tokens(tokens: Iterable[Token], spans: Sequence[TextSpan]) -> Markup:
     if not spans:
         return html.show_tokens(tokens)
     parts: list[Markup] = []
-    run: list[Token] = []
-    marked = False
-    for inside, token in (*_split_tokens(tokens, spans), (False, Token("", ""))):
-        if inside != marked:
-            parts.append(tag("mark", html.show_tokens(run)) if marked else html.show_tokens(run))
-            run, marked = [], inside
-        run.append(token)
-    return join([*parts, html.show_tokens(run)])
+    for inside, run in groupby(_split_tokens(tokens, spans), itemgetter(0)):
+        shown = html.show_tokens(token for _, token in run)
+        parts.append(tag("mark", shown) if inside else shown)
+    return join(parts)
 
 
 def mark_words(text: str, find: Finder) -> Markup:
