@@ -36,11 +36,11 @@ class Markup(str):
 def tag(name: str, /, *inner: object, **attributes: object) -> Markup:
     """An element. In the names of attributes, a trailing `_` is dropped and others become `-`.
     Attributes and children that are None or False are left out. True is a bare attribute."""
-    opened = "".join(
-        f" {_name(key)}" if value is True else f' {_name(key)}="{_clean(str(value))}"'
-        for key, value in attributes.items()
-        if value is not None and value is not False
-    )
+    opened = ""
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            opened += f" {key.rstrip('_').replace('_', '-')}"
+            opened += "" if value is True else f'="{_clean(str(value))}"'
     if name in _VOID_ELEMENTS:
         return Markup(f"<{name}{opened}>")
     return Markup(f"<{name}{opened}>{join(inner)}</{name}>")
@@ -70,10 +70,6 @@ def _clean(text: str) -> str:
     except UnicodeEncodeError:  # a lone surrogate, as in exported chats that cut an emoji in two
         whole = text.encode("utf-8", "replace")
     return escape(whole.decode("utf-8", "backslashreplace"))
-
-
-def _name(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")
 
 
 def link_to(path: str, /, **query: object) -> str:
@@ -390,7 +386,9 @@ def show_next(cursor: str | None, path: str, /, **kept: str | None) -> Markup | 
     return tag("nav", link, class_="ways", aria_label="Pages") if cursor else None
 
 
-def show_rows(heads: Sequence[Markup | None], rows: Sequence[Markup]) -> Markup:
-    """A listing as a table that scrolls sideways if it is too wide."""
-    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="listing")
+def show_rows(
+    heads: Sequence[Markup | None], rows: Sequence[Markup], kind: str = "listing"
+) -> Markup:
+    """Rows as a table that scrolls sideways if it is too wide."""
+    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_=kind)
     return tag("div", table, class_="wide")

@@ -205,12 +205,9 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Mar
     """A table of jobs as `read_job` answers them; the script of the page updates running ones."""
     if not jobs:
         return tag("p", "No recent jobs.", class_="faint")
-    names = ("Job", "Target", "Progress", "Started")
+    names = ("Job", "Target", "Progress", "Started", tag("span", "Stop", class_="hidden"))
     heads = [tag("th", name, scope="col") for name in names]
-    head = tag("tr", heads, tag("th", tag("span", "Stop", class_="hidden"), scope="col"))
-    rows = [_show_job(job, reload) for job in jobs]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", rows), class_="jobs"),
-               class_="wide")  # fmt: skip
+    return html.show_rows(heads, [_show_job(job, reload) for job in jobs], kind="jobs")
 
 
 _JOB_WORDS = {
