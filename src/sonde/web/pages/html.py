@@ -78,16 +78,16 @@ def link_to(path: str, /, **query: object) -> str:
     return f"{path}?{urlencode(given, errors='surrogateescape')}" if given else path
 
 
-_MENU = {
-    "/": ("Search", "Ask a question, or type a symbol, a path or a pattern"),
-    "/projects": ("Projects", "Indexed projects and their state"),
-    "/knowledge": ("Knowledge", "Notes, documents, chats, characters and prompts"),
-    "/disk": ("Disk", "What takes up space, folder by folder"),
-    "/jobs": ("Jobs", "What is running, and its progress"),
-    "/queries": ("Queries", "Saved filters over a disk"),
-    "/sets": ("Sets", "Saved selections of files and folders"),
+MENU = {
+    "/": ("Search", "search", "Ask a question, or type a symbol, a path or a pattern"),
+    "/projects": ("Projects", "layers", "Indexed projects and their state"),
+    "/knowledge": ("Knowledge", "book-open", "Notes, documents, chats, characters and prompts"),
+    "/disk": ("Disk", "hard-drive", "What takes up space, folder by folder"),
+    "/jobs": ("Jobs", "clock", "What is running, and its progress"),
+    "/queries": ("Queries", "list-filter", "Saved filters over a disk"),
+    "/sets": ("Sets", "files", "Saved selections of files and folders"),
 }
-"""The parts of the site in the order of its menu: address -> name, purpose."""
+"""The parts of the site in the order of its menu: address -> name, icon, purpose."""
 
 
 STATIC = {
@@ -114,7 +114,7 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
     """A whole page; without `menu`, one that needs no token."""
     parts = [
         tag("a", name, href=path, aria_current="page" if path == here else None)
-        for path, (name, _) in _MENU.items()
+        for path, (name, *_) in MENU.items()
     ]
     assets = ("page", "palette", *_ASSETS.get(kind, ())) if menu else ("page",)
     head = [
@@ -258,7 +258,7 @@ def _show_missing(error: NoSuchAddress) -> Content:
     ways = [
         tag("li", tag("h2", tag("a", name, href=path, class_="open")),
             tag("p", about, class_="faint"))
-        for path, (name, about) in _MENU.items()
+        for path, (name, _, about) in MENU.items()
     ]  # fmt: skip
     return frame(
         "Not found",
