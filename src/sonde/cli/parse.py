@@ -255,8 +255,9 @@ COMMANDS = (
     Command("strategy", "show or choose when changes are indexed", "index:run_strategy", (
         _value("strategy", choices=("realtime", "lazy", "git"),
                about="at once, when idle or searched, or with each commit"),
-        _flag("--hook", about="install the post-commit hook without asking"),
-        _flag("--no-hook", about="do not install it, and remove an existing one"),
+        _flag("--hook", dest="hook", about="install the post-commit hook without asking"),
+        _flag("--no-hook", dest="hook", value=False,
+              about="do not install it, and remove an existing one"),
     ), "sonde strategy git"),
     Command("check", "compare the index with the files and with itself, and repair it",
             "index:run_check", (

@@ -113,12 +113,11 @@ def run_strategy(session: Session) -> int:
     from sonde.projects.maintenance import choose_strategy
 
     args = session.args
-    hook = True if args.hook else False if args.no_hook else None
     with session.working() as work:
         answer = choose_strategy(
             session.app.workspace,
             args.strategy,
-            hook,
+            args.hook,
             project=session.project,
             flush_command=FLUSH_COMMAND,
             work=work,
