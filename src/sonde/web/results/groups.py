@@ -176,7 +176,7 @@ def _split_tokens(
         at += len(text)
 
 
-def _mark_tokens(tokens: Iterable[Token], spans: Sequence[TextSpan]) -> Markup:
+def mark_tokens(tokens: Iterable[Token], spans: Sequence[TextSpan]) -> Markup:
     """A line of code in colours, with its matches marked."""
     if not spans:
         return html.show_tokens(tokens)
@@ -189,13 +189,13 @@ def _mark_tokens(tokens: Iterable[Token], spans: Sequence[TextSpan]) -> Markup:
 
 def mark_words(text: str, find: Finder) -> Markup:
     """A text with the words of the query marked."""
-    return _mark_tokens([Token("", text)], join_parts(text, find(text)))
+    return mark_tokens([Token("", text)], join_parts(text, find(text)))
 
 
 def _show_code(rows: Sequence[Row], href: str) -> Markup:
     view = href.partition("#")[0]
     lines = [
-        html.show_line(row.number, view, _mark_tokens(row.tokens, row.spans))
+        html.show_line(row.number, view, mark_tokens(row.tokens, row.spans))
         if row.number else tag("span", tag("i", _GAP, aria_hidden="true"), "\n", class_="gap")
         for row in rows
     ]  # fmt: skip
