@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from sonde.projects.literal import EXACT
 from sonde.searching.query_language import FileKind
 from sonde.text.formats import count_of, format_heading
-from sonde.text.highlight import Finder, TextSpan, join_parts
+from sonde.text.highlight import Finder, TextSpan, join_parts, number_lines
 from sonde.text.syntax_highlighting import Token, highlight_code
 from sonde.types import Hit
 from sonde.web.pages import html
@@ -147,9 +147,7 @@ def number_rows(hit: Hit, whole: Hit, find: Finder) -> list[Row]:
     """The lines shown of a hit with their numbers, colours and matches. Colours come from the whole
     passage: what is shown may begin inside a comment."""
     lines = [line.removesuffix("\r") for line in hit.text.removesuffix("\n").split("\n")]
-    numbers: list[int] = []
-    for first, last in hit.parts or ((hit.start_line, hit.start_line + len(lines) - 1),):
-        numbers += [0] * bool(numbers) + list(range(first, last + 1))
+    numbers = number_lines(hit.parts, hit.start_line, len(lines))
     numbers += [0] * (len(lines) - len(numbers))
     colored = dict(enumerate(highlight_code(whole.text, hit.language), whole.start_line))
     rows: list[Row] = []
