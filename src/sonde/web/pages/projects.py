@@ -225,13 +225,10 @@ def _describe_progress(row: Mapping[str, Any]) -> str:
     progress, left_s = row.get("progress") or {}, row.get("eta")
     done, total = progress.get("done", 0), progress.get("total")
     counts = f"{done:,} of {total:,}" if total else f"{done:,}" if done else ""
-    left = f", {format_left(left_s)} left" if left_s else ""
+    left = ""
+    if left_s:
+        left = f", {left_s:.0f} s left" if left_s < 90 else f", {left_s / 60:.0f} min left"
     return f"{progress.get('stage', '')} {counts}{left}".strip()
-
-
-def format_left(seconds: float) -> str:
-    """A remaining time, in words: `20 s`, `3 min`."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _describe_outcome(job: Mapping[str, Any]) -> str:
