@@ -9,8 +9,7 @@ from functools import lru_cache
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_DECODER = json.JSONDecoder(parse_constant=int)  # which refuses NaN and Infinity
 MAX_DEPTH = 100
 """Nesting of arrays and objects, well below the recursion limit of Python."""
 
@@ -110,23 +109,11 @@ class _Reader:
             return self.read_object(depth + 1)
         if first == "[":
             return self.read_array(depth + 1)
-        if first == '"':
-            value: object = self.read_string()
-        elif found := _SCALAR.match(self.text, start):
-            self.position = found.end()
-            value = json.loads(found[0])
-        else:
-            raise self.complain("a value was expected")
-        return JsonNode(start, self.position, value)
-
-    def read_string(self) -> str:
-        found = _STRING.match(self.text, self.position)
         try:
-            value = json.loads(found[0] if found else "")
+            value, self.position = _DECODER.raw_decode(self.text, start)
         except ValueError as error:
-            raise self.complain("a string in double quotes was expected") from error
-        self.position += len(found[0]) if found else 0
-        return str(value)
+            raise self.complain("a value was expected") from error
+        return JsonNode(start, self.position, value)
 
     def read_array(self, depth: int) -> JsonNode:
         start, values = self.position, []
@@ -144,7 +131,9 @@ class _Reader:
         self.position += 1
         while self.skip() != "}":
             before, comment, at = self.last_end, self.in_line_comment, self.position
-            key = self.read_string()
+            if self.text[at : at + 1] != '"':
+                raise self.complain("a string in double quotes was expected")
+            key = str(self.read_value(depth).value)
             self.take(":")
             self.skip()
             members.append(JsonMember(key, at, self.read_value(depth), before, comment))

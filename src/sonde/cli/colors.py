@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from sonde.cli.terminal import Screen, cut_line, prepare_line
 from sonde.text.highlight import TextSpan
@@ -37,14 +39,11 @@ class ColoredCode:
         for (start, end), (_, _, style) in zip(moved, styled, strict=True):
             end = min(end, len(shown))
             styles[start:end] = [style] * max(end - start, 0)
-        parts: list[str] = []
-        before = ""
-        for char, style in zip(shown, styles, strict=True):
-            if style != before:
-                parts.append(f"\x1b[0m\x1b[{style}m" if style else "\x1b[0m")
-                before = style
-            parts.append(char)
-        return "".join(parts) + ("\x1b[0m" if before else "")
+        drawn = ""
+        for style, run in groupby(zip(styles, shown, strict=True), itemgetter(0)):
+            text = "".join(char for _, char in run)
+            drawn += f"\x1b[{style}m{text}\x1b[0m" if style else text
+        return drawn
 
 
 def color_code(text: str, language: str, screen: Screen) -> ColoredCode:

@@ -255,8 +255,9 @@ COMMANDS = (
     Command("strategy", "show or choose when changes are indexed", "index:run_strategy", (
         _value("strategy", choices=("realtime", "lazy", "git"),
                about="at once, when idle or searched, or with each commit"),
-        _flag("--hook", about="install the post-commit hook without asking"),
-        _flag("--no-hook", about="do not install it, and remove an existing one"),
+        _flag("--hook", dest="hook", about="install the post-commit hook without asking"),
+        _flag("--no-hook", dest="hook", value=False,
+              about="do not install it, and remove an existing one"),
     ), "sonde strategy git"),
     Command("check", "compare the index with the files and with itself, and repair it",
             "index:run_check", (
@@ -267,7 +268,7 @@ COMMANDS = (
         _value("action", choices=("show", "path", "edit"), default="show",
                about="show values (default), show file paths, or edit the project's file"),
     )),
-    Command("store", "move the project's index to the other store", "index:run_store", (
+    Command("store", "move the project's index to the other store", "index:run_verb", (
         _value("action", choices=("convert",), needed=True, about="what to do"),
         _value("store", choices=("sqlite", "lance"), needed=True, about="the store to move to"),
     ), "sonde store convert lance"),
@@ -283,7 +284,7 @@ COMMANDS = (
         _flag("--clean", about="remove what neither a branch nor a commit of 30 days needs"),
     ), "sonde push s3://team/index"),
     Command("export", "write the project's views with their embeddings to chunk files",
-            "index:run_export", (
+            "index:run_verb", (
         _value("--format", choices=("cortex",), default="cortex", about="the layout: cortex"),
         _value("-o", "--output", metavar="DIR", words="folder",
                about="where (default: .cortex/chunks)"),

@@ -107,9 +107,7 @@ def make_session(
     if args.json and hasattr(console.stdout, "reconfigure"):
         # in JSON, a byte that is not UTF-8 is written as the escape of its surrogate
         console.stdout.reconfigure(errors="backslashreplace")
-    open_app: Callable[[Session], App] = partial(_open_own_app, models=command.models)
-    if lend_app:
-        open_app = lambda session: lend_app(session.settings, session.here)  # noqa: E731
+    open_app = partial(_open_own_app, models=command.models)
     return Session(args, console, open_app, lend_app, serve_client), command.run
 
 

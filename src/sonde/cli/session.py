@@ -100,6 +100,8 @@ class Session:
     @cached_property
     def app(self) -> App:
         """The app, opened on first use."""
+        if self.lend_app:
+            return self.lend_app(self.settings, self.here)
         return self._open_app(self)
 
     def choose_project(self, path: str | None) -> None:

@@ -59,6 +59,14 @@ def find_query_words(query: str) -> Finder:
     return find
 
 
+def number_lines(parts: Sequence[TextSpan], first: int, count: int) -> list[int]:
+    """The number of each line of an excerpt; 0 for the line that marks an omission."""
+    numbers: list[int] = []
+    for start, end in parts or ((first, first + count - 1),):
+        numbers += [0] * bool(numbers) + list(range(start, end + 1))
+    return numbers
+
+
 def join_parts(text: str, spans: Sequence[TextSpan]) -> list[TextSpan]:
     """Join the spans of parts of one identifier (`load_settings`)."""
     joined: list[TextSpan] = []

@@ -302,10 +302,7 @@ async def _refuse(error: errors.SondeError, scope: Scope, receive: Receive, send
         await response(scope, receive, send)
     elif "websocket.http.response" in scope.get("extensions", {}):
         await receive()
-        start = {"status": response.status_code, "headers": response.raw_headers}
-        await send({"type": "websocket.http.response.start", **start})
-        body = {"body": response.body, "more_body": False}
-        await send({"type": "websocket.http.response.body", **body})
+        await response(scope, receive, send)
         await receive()  # until it disconnects: uvicorn reports an earlier return as a defect
     else:
         await send({"type": "websocket.close", "code": 1008})

@@ -84,42 +84,25 @@ def _name_reasons(skipped: Mapping[str, int]) -> str:
 
 
 def run_verb(session: Session) -> int:
-    """Rebuild or delete the index, once confirmed, or index pending changes."""
-    from sonde.projects.maintenance import flush_index
+    """Rebuild, delete, flush, move or export the index."""
+    from sonde.projects.maintenance import convert_store, flush_index
+    from sonde.projects.views import export_chunks
     from sonde.tools.index import delete_index, reindex_project
 
+    args = session.args
     verbs: dict[str, Callable[..., Any]] = {
         "reindex": reindex_project,
         "delete": delete_index,
         "flush": lambda app, **given: flush_index(app.workspace, **given),
+        "store": lambda app, **given: convert_store(app.workspace, args.store, **given),
+        "export": lambda app, **given: export_chunks(app.workspace, args.output, **given),
     }
     with session.working() as work:
-        answer = verbs[session.args.command](session.app, project=session.project, work=work)
-    if session.args.command == "reindex":
+        answer = verbs[args.command](session.app, project=session.project, work=work)
+    if args.command == "reindex":
         return _print_indexed(session, answer)
     flushed = f"{answer.get('filesIndexed')} indexed, {answer.get('filesRemoved')} removed"
     return session.print_done(answer, str(answer.get("message", flushed)))
-
-
-def run_store(session: Session) -> int:
-    """Move the index to the other store."""
-    from sonde.projects.maintenance import convert_store
-
-    with session.working() as work:
-        answer = convert_store(
-            session.app.workspace, session.args.store, project=session.project, work=work
-        )
-    return session.print_done(answer, str(answer["message"]))
-
-
-def run_export(session: Session) -> int:
-    """Write the views of the project's files to chunk files."""
-    from sonde.projects.views import export_chunks
-
-    with session.working() as work:
-        workspace = session.app.workspace
-        answer = export_chunks(workspace, session.args.output, session.project, work=work)
-    return session.print_done(answer, str(answer["message"]))
 
 
 FLUSH_COMMAND = (sys.executable, "-P", "-m", "sonde.cli.main", "flush", "--quiet", "-p")
@@ -131,12 +114,11 @@ def run_strategy(session: Session) -> int:
     from sonde.projects.maintenance import choose_strategy
 
     args = session.args
-    hook = True if args.hook else False if args.no_hook else None
     with session.working() as work:
         answer = choose_strategy(
             session.app.workspace,
             args.strategy,
-            hook,
+            args.hook,
             project=session.project,
             flush_command=FLUSH_COMMAND,
             work=work,

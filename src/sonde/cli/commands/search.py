@@ -14,7 +14,7 @@ from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, escape_controls
 from sonde.errors import DocsIndexNotFound
 from sonde.text.formats import count_of, format_heading
-from sonde.text.highlight import Finder, find_query_words, join_parts
+from sonde.text.highlight import Finder, find_query_words, join_parts, number_lines
 from sonde.text.languages import language_of
 from sonde.types import HitRow
 
@@ -202,13 +202,13 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 
         if opening is not None and opening not in shown:
             shown = sorted([*shown[: size - 1], opening])  # what the lines belong to
         yield _render_place(row, look)
-        numbers = _number_lines(row, len(lines))
+        numbers = number_lines(row.get("parts") or (), row["startLine"], len(lines))
         colored = color_code(row["text"], language_of(row["path"]).name, look.screen)
         gutter = len(str(row["endLine"]))
         for before, at in zip([None, *shown], shown, strict=False):
             if before is not None and at > before + 1:
                 yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮")
-            number = look.screen.paint("dim", f"  {numbers[at]:>{gutter}} │ ")
+            number = look.screen.paint("dim", f"  {numbers[at] or '':>{gutter}} │ ")
             line = lines[at].removesuffix("\r")
             width = None if look.full or not look.screen.width else look.screen.width - gutter - 5
             yield (number + colored.draw(at, join_parts(line, find(line)), width)).rstrip()
@@ -219,15 +219,6 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 
 
             for reason, part in explain_score(why):
                 yield look.screen.paint("dim", f"    {part:+6.2f}  {escape_controls(reason)}")
-
-
-def _number_lines(row: HitRow, count: int) -> list[str]:
-    """The number of each line shown; empty for the line that marks an omission."""
-    first = row["startLine"]
-    numbers: list[str] = []
-    for start, end in row.get("parts") or ((first, first + count - 1),):
-        numbers += ([""] if numbers else []) + [str(line) for line in range(start, end + 1)]
-    return numbers
 
 
 def _render_place(row: HitRow, look: Style) -> str:

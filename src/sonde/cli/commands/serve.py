@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -19,10 +18,12 @@ from sonde.errors import (
     SharedIndexMissing,
     SharedIndexRefused,
     SharedIndexUnreachable,
+    SondeError,
     StorageUnusable,
 )
 from sonde.runtime.logs import open_logs
 from sonde.settings import Settings, apply_project_config, load_settings
+from sonde.stores.files import write_text
 from sonde.stores.records import find_config
 
 if TYPE_CHECKING:
@@ -135,11 +136,8 @@ def _open_browser(session: Session, link: str) -> None:
     if sys.platform not in ("darwin", "win32") and not any(map(session.environ.get, screens)):
         return
     page = session.settings.home / "open.html"
-    with suppress(OSError, webbrowser.Error):
-        page.unlink(missing_ok=True)
-        descriptor = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={link}">\n')
+    with suppress(SondeError, webbrowser.Error):
+        write_text(page, f'<!doctype html><meta http-equiv="refresh" content="0; url={link}">\n')
         threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
 
 

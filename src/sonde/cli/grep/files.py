@@ -156,10 +156,6 @@ def _check_language(name: str) -> str:
     )
 
 
-def _order_by_folder(found: SearchedFile) -> str:
-    return found.shown.replace("/", "\0")  # which no name holds, and which comes first
-
-
 def choose_searched(
     session: Session, check: Callable[[], None], needs: Needs | None = None, *, count: bool = True
 ) -> Selection:
@@ -172,7 +168,8 @@ def choose_searched(
         for found in _list_place(session, place, names, chosen, needs, count=count):
             check()
             listed.append(found)
-        chosen.files += sorted(listed, key=_order_by_folder)
+        # NUL: no name holds it, and it comes first
+        chosen.files += sorted(listed, key=lambda found: found.shown.replace("/", "\0"))
     order = args.sortr or args.sort or "path"
     keys: dict[str, Callable[[SearchedFile], object]] = {
         "modified": lambda found: found.entry.mtime_ns,

@@ -36,11 +36,11 @@ class Markup(str):
 def tag(name: str, /, *inner: object, **attributes: object) -> Markup:
     """An element. In the names of attributes, a trailing `_` is dropped and others become `-`.
     Attributes and children that are None or False are left out. True is a bare attribute."""
-    opened = "".join(
-        f" {_name(key)}" if value is True else f' {_name(key)}="{_clean(str(value))}"'
-        for key, value in attributes.items()
-        if value is not None and value is not False
-    )
+    opened = ""
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            opened += f" {key.rstrip('_').replace('_', '-')}"
+            opened += "" if value is True else f'="{_clean(str(value))}"'
     if name in _VOID_ELEMENTS:
         return Markup(f"<{name}{opened}>")
     return Markup(f"<{name}{opened}>{join(inner)}</{name}>")
@@ -72,26 +72,22 @@ def _clean(text: str) -> str:
     return escape(whole.decode("utf-8", "backslashreplace"))
 
 
-def _name(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")
-
-
 def link_to(path: str, /, **query: object) -> str:
     """The address of a page; arguments that are empty or None are left out."""
     given = {key.rstrip("_"): value for key, value in query.items() if value not in (None, "")}
     return f"{path}?{urlencode(given, errors='surrogateescape')}" if given else path
 
 
-_MENU = {
-    "/": ("Search", "Ask a question, or type a symbol, a path or a pattern"),
-    "/projects": ("Projects", "Indexed projects and their state"),
-    "/knowledge": ("Knowledge", "Notes, documents, chats, characters and prompts"),
-    "/disk": ("Disk", "What takes up space, folder by folder"),
-    "/jobs": ("Jobs", "What is running, and its progress"),
-    "/queries": ("Queries", "Saved filters over a disk"),
-    "/sets": ("Sets", "Saved selections of files and folders"),
+MENU = {
+    "/": ("Search", "search", "Ask a question, or type a symbol, a path or a pattern"),
+    "/projects": ("Projects", "layers", "Indexed projects and their state"),
+    "/knowledge": ("Knowledge", "book-open", "Notes, documents, chats, characters and prompts"),
+    "/disk": ("Disk", "hard-drive", "What takes up space, folder by folder"),
+    "/jobs": ("Jobs", "clock", "What is running, and its progress"),
+    "/queries": ("Queries", "list-filter", "Saved filters over a disk"),
+    "/sets": ("Sets", "files", "Saved selections of files and folders"),
 }
-"""The parts of the site in the order of its menu: address -> name, purpose."""
+"""The parts of the site in the order of its menu: address -> name, icon, purpose."""
 
 
 STATIC = {
@@ -118,7 +114,7 @@ def frame(title: str, here: str, *inner: object, kind: str = "", menu: bool = Tr
     """A whole page; without `menu`, one that needs no token."""
     parts = [
         tag("a", name, href=path, aria_current="page" if path == here else None)
-        for path, (name, _) in _MENU.items()
+        for path, (name, *_) in MENU.items()
     ]
     assets = ("page", "palette", *_ASSETS.get(kind, ())) if menu else ("page",)
     head = [
@@ -262,7 +258,7 @@ def _show_missing(error: NoSuchAddress) -> Content:
     ways = [
         tag("li", tag("h2", tag("a", name, href=path, class_="open")),
             tag("p", about, class_="faint"))
-        for path, (name, about) in _MENU.items()
+        for path, (name, _, about) in MENU.items()
     ]  # fmt: skip
     return frame(
         "Not found",
@@ -390,7 +386,9 @@ def show_next(cursor: str | None, path: str, /, **kept: str | None) -> Markup | 
     return tag("nav", link, class_="ways", aria_label="Pages") if cursor else None
 
 
-def show_rows(heads: Sequence[Markup | None], rows: Sequence[Markup]) -> Markup:
-    """A listing as a table that scrolls sideways if it is too wide."""
-    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="listing")
+def show_rows(
+    heads: Sequence[Markup | None], rows: Sequence[Markup], kind: str = "listing"
+) -> Markup:
+    """Rows as a table that scrolls sideways if it is too wide."""
+    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_=kind)
     return tag("div", table, class_="wide")

@@ -205,12 +205,9 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Mar
     """A table of jobs as `read_job` answers them; the script of the page updates running ones."""
     if not jobs:
         return tag("p", "No recent jobs.", class_="faint")
-    names = ("Job", "Target", "Progress", "Started")
+    names = ("Job", "Target", "Progress", "Started", tag("span", "Stop", class_="hidden"))
     heads = [tag("th", name, scope="col") for name in names]
-    head = tag("tr", heads, tag("th", tag("span", "Stop", class_="hidden"), scope="col"))
-    rows = [_show_job(job, reload) for job in jobs]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", rows), class_="jobs"),
-               class_="wide")  # fmt: skip
+    return html.show_rows(heads, [_show_job(job, reload) for job in jobs], kind="jobs")
 
 
 _JOB_WORDS = {
@@ -228,13 +225,10 @@ def _describe_progress(row: Mapping[str, Any]) -> str:
     progress, left_s = row.get("progress") or {}, row.get("eta")
     done, total = progress.get("done", 0), progress.get("total")
     counts = f"{done:,} of {total:,}" if total else f"{done:,}" if done else ""
-    left = f", {format_left(left_s)} left" if left_s else ""
+    left = ""
+    if left_s:
+        left = f", {left_s:.0f} s left" if left_s < 90 else f", {left_s / 60:.0f} min left"
     return f"{progress.get('stage', '')} {counts}{left}".strip()
-
-
-def format_left(seconds: float) -> str:
-    """A remaining time, in words: `20 s`, `3 min`."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _describe_outcome(job: Mapping[str, Any]) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from sonde.projects.literal import EXACT
 from sonde.searching.query_language import FileKind
 from sonde.text.formats import count_of, format_heading
-from sonde.text.highlight import Finder, TextSpan, join_parts
+from sonde.text.highlight import Finder, TextSpan, join_parts, number_lines
 from sonde.text.syntax_highlighting import Token, highlight_code
 from sonde.types import Hit
 from sonde.web.pages import html
@@ -146,9 +147,7 @@ def number_rows(hit: Hit, whole: Hit, find: Finder) -> list[Row]:
     """The lines shown of a hit with their numbers, colours and matches. Colours come from the whole
     passage: what is shown may begin inside a comment."""
     lines = [line.removesuffix("\r") for line in hit.text.removesuffix("\n").split("\n")]
-    numbers: list[int] = []
-    for first, last in hit.parts or ((hit.start_line, hit.start_line + len(lines) - 1),):
-        numbers += [0] * bool(numbers) + list(range(first, last + 1))
+    numbers = number_lines(hit.parts, hit.start_line, len(lines))
     numbers += [0] * (len(lines) - len(numbers))
     colored = dict(enumerate(highlight_code(whole.text, hit.language), whole.start_line))
     rows: list[Row] = []
@@ -175,30 +174,26 @@ def _split_tokens(
         at += len(text)
 
 
-def _mark_tokens(tokens: Iterable[Token], spans: Sequence[TextSpan]) -> Markup:
+def mark_tokens(tokens: Iterable[Token], spans: Sequence[TextSpan]) -> Markup:
     """A line of code in colours, with its matches marked."""
     if not spans:
         return html.show_tokens(tokens)
     parts: list[Markup] = []
-    run: list[Token] = []
-    marked = False
-    for inside, token in (*_split_tokens(tokens, spans), (False, Token("", ""))):
-        if inside != marked:
-            parts.append(tag("mark", html.show_tokens(run)) if marked else html.show_tokens(run))
-            run, marked = [], inside
-        run.append(token)
-    return join([*parts, html.show_tokens(run)])
+    for inside, run in groupby(_split_tokens(tokens, spans), itemgetter(0)):
+        shown = html.show_tokens(token for _, token in run)
+        parts.append(tag("mark", shown) if inside else shown)
+    return join(parts)
 
 
 def mark_words(text: str, find: Finder) -> Markup:
     """A text with the words of the query marked."""
-    return _mark_tokens([Token("", text)], join_parts(text, find(text)))
+    return mark_tokens([Token("", text)], join_parts(text, find(text)))
 
 
 def _show_code(rows: Sequence[Row], href: str) -> Markup:
     view = href.partition("#")[0]
     lines = [
-        html.show_line(row.number, view, _mark_tokens(row.tokens, row.spans))
+        html.show_line(row.number, view, mark_tokens(row.tokens, row.spans))
         if row.number else tag("span", tag("i", _GAP, aria_hidden="true"), "\n", class_="gap")
         for row in rows
     ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from sonde.app import App
 from sonde.projects.find import readable_project
+from sonde.projects.project import Project
 from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of
@@ -32,7 +33,7 @@ def show_names(
     """The definitions of a name, and the lines that contain it as a whole word."""
     place = readable_project(app.workspace, project)
     root, name = place.key, name.strip()
-    definitions = find_named_symbols(app, root, name, path)
+    definitions = _find_named_symbols(app, place, name, path)
     found = grep(
         app, name, fixed_string=True, whole_word=True, limit=_MAX_USES, project=root, work=work
     )
@@ -63,11 +64,9 @@ def show_names(
     return frame(name, "", head, body, kind="names-page")
 
 
-def find_named_symbols(
-    app: App, project: str, name: str, here: str = ""
-) -> list[tuple[str, Symbol]]:
+def _find_named_symbols(app: App, place: Project, name: str, here: str) -> list[tuple[str, Symbol]]:
     """The symbols with this name, qualified or not; those of the file `here` come first."""
-    place, last = readable_project(app.workspace, project), name.rpartition(".")[2]
+    last = name.rpartition(".")[2]
     if not place.is_indexed():
         return []
     found: list[tuple[str, Symbol]] = []

@@ -24,7 +24,7 @@ from sonde.tools.schema import Param
 from sonde.types import Content
 from sonde.web.pages import html
 from sonde.web.pages.html import Markup, frame, join, link_to, show_icon, show_note, tag
-from sonde.web.results.groups import name_language
+from sonde.web.results.groups import mark_tokens, name_language
 from sonde.web.viewer import contents
 from sonde.web.viewer.panels import (
     PAGE_LINES,
@@ -141,27 +141,18 @@ def _render(asked: FileView, text: str) -> Markup | None:
 
 def _show_lines(asked: FileView, rows: Sequence[str], start: int) -> Markup:
     """A page of numbered lines, highlighted as part of the whole file."""
-    pattern = re.compile(re.escape(asked.find), re.IGNORECASE) if asked.find else None
+    pattern = re.compile(re.escape(asked.find) or "(?!)", re.IGNORECASE)
     coloured = highlight_code("\n".join(rows), language_of(asked.path).name)
     shown = [
         tag("span",
             tag("a", at, href=f"#L{at}", aria_label=f"Line {at}", tabindex="-1"),
-            tag("span", _mark(rows[at - 1], pattern) if pattern and pattern.search(rows[at - 1])
-                else html.show_tokens(coloured[at - 1])), "\n",
+            tag("span", mark_tokens(coloured[at - 1], [
+                found.span() for found in pattern.finditer(rows[at - 1])])), "\n",
             id=f"L{at}", class_="on" if asked.first <= at <= asked.last else None)
         for at in range(start + 1, min(start + PAGE_LINES, len(rows)) + 1)
     ]  # fmt: skip
     return tag("pre", tag("code", shown), class_="code whole", tabindex="0",
                role="region", aria_label="Contents")  # fmt: skip
-
-
-def _mark(line: str, pattern: re.Pattern[str]) -> Markup:
-    parts: list[str] = []
-    end = 0
-    for found in pattern.finditer(line):
-        parts += [line[end : found.start()], tag("mark", found[0])]
-        end = found.end()
-    return join([*parts, line[end:].removesuffix("\r")])
 
 
 def _show_pages(asked: FileView, start: int, total: int) -> Markup | None:

@@ -27,18 +27,11 @@ _SEARCHED_PROJECTS = 5  # the caller's own and a few others; more would be slow 
 _NAMED_FILES = 60  # files whose symbols are read for a name: a few milliseconds
 _MIN_NAME = 2  # letters, before symbols are looked up: one letter begins them all
 
-_ACTIONS = {
-    "Search": ("/", "search", "Ask a question, or type a name"),
-    "Projects": ("/projects", "layers", "What is indexed"),
-    "Knowledge": ("/knowledge", "book-open", "Notes, documents, chats"),
-    "Disk": ("/disk", "hard-drive", "What takes up space"),
-    "Jobs": ("/jobs", "clock", "What is running, and its progress"),
-    "Queries": ("/queries", "list-filter", "Filters over a disk"),
-    "Sets": ("/sets", "files", "Saved selections"),
-    "Set up agents": ("/setup", "terminal", "Let an agent search with sonde"),
-    "Keys": ("/keys", "keyboard", "All keyboard shortcuts"),
+_ACTIONS = html.MENU | {
+    "/setup": ("Set up agents", "terminal", "Let an agent search with sonde"),
+    "/keys": ("Keys", "keyboard", "All keyboard shortcuts"),
 }
-"""Title -> address, icon, purpose."""
+"""Address -> title, icon, purpose."""
 
 KEYS = {
     "Everywhere": (
@@ -114,7 +107,7 @@ def _find_groups(
     named = [root for root in roots if fits.search(html.name_folder(root))]
     actions = [
         _show_item(title, href, icon, about)
-        for title, (href, icon, about) in _ACTIONS.items()
+        for href, (title, icon, about) in _ACTIONS.items()
         if fits.search(title) and (href != "/setup" or work.caller.is_person)
     ]
     groups: dict[str, Sequence[Markup]] = {

@@ -96,7 +96,10 @@ class DocumentPlace:
 def _load_markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    markdown = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    for kind in ("fence", "code_block"):
+        markdown.add_render_rule(kind, _render_code)
+    return markdown
 
 
 def render_markdown(text: str, place: DocumentPlace, on: tuple[int, int] = (0, 0)) -> Markup:
@@ -104,7 +107,8 @@ def render_markdown(text: str, place: DocumentPlace, on: tuple[int, int] = (0, 0
     ours = secrets.token_hex(8)  # no document can guess it, so every id that has it is ours
     front = _FRONT.match(text)
     skipped = text.count("\n", 0, front.end()) if front else 0
-    tokens = _load_markdown().parse(text[front.end() :] if front else text)
+    markdown = _load_markdown()
+    tokens = markdown.parse(text[front.end() :] if front else text)
     if tokens:
         _mark_lines(tokens, on, skipped, ours)
     _name_headings(tokens, ours)
@@ -113,23 +117,15 @@ def render_markdown(text: str, place: DocumentPlace, on: tuple[int, int] = (0, 0
         if token.type in ("th_open", "td_open") and "style" in token.attrs:
             token.attrSet("align", str(token.attrs.pop("style")).removeprefix("text-align:"))
     head = tag("pre", tag("code", front[1]), class_="meta") if front else ""
-    return Markup(head + _sanitise(_write(tokens), place, ours))
+    body = markdown.renderer.render(tokens, markdown.options, {})
+    return Markup(head + _sanitise(body, place, ours))
 
 
-def _write(tokens: Sequence[Token]) -> str:
-    markdown = _load_markdown()
-    parts: list[str] = []
-    at = 0
-    for index, token in enumerate(tokens):
-        if token.type not in ("fence", "code_block"):
-            continue
-        parts.append(markdown.renderer.render(tokens[at:index], markdown.options, {}))
-        language = token.info.strip().partition(" ")[0].strip("{}.").partition(",")[0]
-        named = {key: value for key, value in token.attrs.items() if key in ("id", "class")}
-        parts.append(tag("pre", tag("code", _show_code(token.content, language)), **named))
-        at = index + 1
-    parts.append(markdown.renderer.render(tokens[at:], markdown.options, {}))
-    return "".join(parts)
+def _render_code(_self: object, tokens: Sequence[Token], index: int, *_: object) -> str:
+    token = tokens[index]
+    language = token.info.strip().partition(" ")[0].strip("{}.").partition(",")[0]
+    named = {key: value for key, value in token.attrs.items() if key in ("id", "class")}
+    return tag("pre", tag("code", _show_code(token.content, language)), **named)
 
 
 def _show_code(text: str, language: str) -> Markup:
