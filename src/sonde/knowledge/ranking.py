@@ -205,7 +205,9 @@ class KnowledgeSearch:
         self, source: Source, where: Conditions = ANYTHING
     ) -> list[tuple[RankedPiece, Evidence]]:
         """The candidates of one source and the evidence on each."""
-        usable, terms = self._list_usable(), self.question.terms
+        terms, models = self.question.terms, self.models.list_all()
+        # others do not know the script of the question and would add noise
+        usable = [one for one in models if terms and can_read(one, self.question.text)]
         lexical = self.store.rank(source, terms, LEXICAL_DEPTH, where)
         near = {model.name: self._find_near(source, model, where) for model in usable}
         places: dict[int, RankedPiece] = {}
@@ -270,11 +272,6 @@ class KnowledgeSearch:
                 embed_pieces(self.store, source, deep, unread)
                 return True
         return False
-
-    def _list_usable(self) -> list[Embedder]:
-        """The models that know the script of the question; others would add noise."""
-        asked = self.question
-        return [one for one in self.models.list_all() if asked.terms and can_read(one, asked.text)]
 
     def _find_near(self, source: Source, model: Embedder, where: Conditions) -> list[Scored]:
         store = self.store
