@@ -331,8 +331,10 @@ def _group(
     scores: Iterable[tuple[int, float]], places: Mapping[int, RankedPiece], neighbour: float,
     least: float = 0.0, second: float = 0.0,
 ) -> Grouped:  # fmt: skip
-    """Pieces grouped by entry, best first, with shares of the `second` best piece and of a message's
-    better `neighbour` added; each message is a group."""
+    """Pieces grouped by entry, best first; each message is a group.
+
+    Adds shares of an entry's `second` best piece and of a message's better `neighbour`.
+    """
     groups: Grouped = {}
     more: dict[object, float] = {}
     for id_, score in sorted(scores, key=lambda item: -item[1]):
