@@ -61,13 +61,12 @@ def measure_json(value: object) -> int:
 
 def shorten_text(text: str, max_bytes: int) -> str:
     """The text, with its middle left out if it is longer than `max_bytes` in JSON."""
-    shown = show_path(text)
-    if len(shown) * 6 <= max_bytes or measure_json(shown) - 2 <= max_bytes:
-        return shown
-    keep = len(shown)
-    while measure_json(shown[: keep // 2] + "…" + shown[len(shown) - keep // 2 :]) - 2 > max_bytes:
+    whole = shown = show_path(text)
+    keep = len(whole)
+    while len(shown) * 6 > max_bytes and measure_json(shown) - 2 > max_bytes:
         keep = keep * 3 // 4
-    return shown[: keep // 2] + "…" + shown[len(shown) - keep // 2 :]
+        shown = whole[: keep // 2] + "…" + whole[len(whole) - keep // 2 :]
+    return shown
 
 
 def shorten_path(path: str) -> str:

@@ -2,7 +2,7 @@
 
 The child reads requests from its standard input: the length of a JSON head in eight bytes, the
 head, then the file's bytes. It writes rows of JSON to its standard output, each preceded by its
-length: the head of an entry, its pieces in one or more rows, and last a row with the outcome. The
+length: the pieces of an entry in one or more rows, its head, and last a row with the outcome. The
 parent collects the rows in a temporary file, so that neither side holds all entries of a large
 file. The child opens none of the user's files. A crash costs one file: the next one gets a new
 child.
@@ -207,18 +207,14 @@ class ParseResult:
     def read(self) -> Iterator[Entry]:
         """The entries, one at a time."""
         self.rows.seek(0)
-        head: Mapping[str, Any] | None = None
         pieces: list[Piece] = []
         while length := self.rows.read(8):
             row = json.loads(self.rows.read(int.from_bytes(length, "big")))
             if isinstance(row, list):
                 pieces += (Piece(*each) for each in row)
-                continue
-            if head is not None:
-                yield Entry(**head, pieces=tuple(pieces))
-            head, pieces = {**row, "tags": tuple(row["tags"])}, []
-        if head is not None:
-            yield Entry(**head, pieces=tuple(pieces))
+            else:
+                yield Entry(**{**row, "pieces": tuple(pieces), "tags": tuple(row["tags"])})
+                pieces = []
 
 
 class Parsers:
@@ -332,9 +328,9 @@ def _list_rows(file: File, wanted: Source | None) -> Iterator[Mapping[str, objec
             entry, count = redact_entry(found)
             redacted += count
             pieces = iter(entry.pieces)
-            yield {name: getattr(entry, name) for name in _HEAD} | {"hash": digest_text(entry)}
             while more := [_list_piece(piece) for piece in islice(pieces, PIECES_PER_ROW)]:
                 yield more
+            yield {name: getattr(entry, name) for name in _HEAD} | {"hash": digest_text(entry)}
         rows = [(each.path, each.reason, each.detail) for each in left_out]
         yield {"redacted": redacted, "skipped": rows}
     except RefusedFormat as error:

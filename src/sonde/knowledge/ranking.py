@@ -205,7 +205,9 @@ class KnowledgeSearch:
         self, source: Source, where: Conditions = ANYTHING
     ) -> list[tuple[RankedPiece, Evidence]]:
         """The candidates of one source and the evidence on each."""
-        usable, terms = self._list_usable(), self.question.terms
+        terms, models = self.question.terms, self.models.list_all()
+        # others do not know the script of the question and would add noise
+        usable = [one for one in models if terms and can_read(one, self.question.text)]
         lexical = self.store.rank(source, terms, LEXICAL_DEPTH, where)
         near = {model.name: self._find_near(source, model, where) for model in usable}
         places: dict[int, RankedPiece] = {}
@@ -227,7 +229,8 @@ class KnowledgeSearch:
         store, rankings = self.store, (lexical, *near.values())
         ids = list(dict.fromkeys(one.id for ranking in rankings for one in ranking))
         places |= store.locate(source, [id_ for id_ in ids if id_ not in places])
-        words = _group(lexical, places)
+        scored = ((one.id, one.score) for one in lexical)
+        words = _group(scored, places, NEIGHBOUR_WEIGHT, second=SECOND_PIECE_WEIGHT)
         weights = store.weigh_terms(source, self.question.terms) if words else {}
         covered = _measure_coverage(weights, [found for _, found in words.values()])
         by_kind: dict[str, Grouped] = {}
@@ -235,8 +238,8 @@ class KnowledgeSearch:
             vector = self._vectors.get(model.name) if model else None
             if model and vector is not None and near[model.name]:
                 similar = store.compare(source, model.name, vector, ids)
-                nearness = {key: find_nearness(model.name, each) for key, each in similar.items()}
-                by_kind[kind] = _keep_best(nearness, places)
+                near_by = ((id_, find_nearness(model.name, each)) for id_, each in similar.items())
+                by_kind[kind] = _group(near_by, places, NEAR_NEIGHBOUR_WEIGHT, NEAR_ENOUGH)
         best = max((score for score, _ in words.values()), default=1.0)
         near_ones = by_kind.values()
         # an entry is shown by its best piece: in words of the text by words, else by the last model
@@ -270,11 +273,6 @@ class KnowledgeSearch:
                 embed_pieces(self.store, source, deep, unread)
                 return True
         return False
-
-    def _list_usable(self) -> list[Embedder]:
-        """The models that know the script of the question; others would add noise."""
-        asked = self.question
-        return [one for one in self.models.list_all() if asked.terms and can_read(one, asked.text)]
 
     def _find_near(self, source: Source, model: Embedder, where: Conditions) -> list[Scored]:
         store = self.store
@@ -329,25 +327,29 @@ def normalise(hits: Sequence[HitT], scale: str = "range") -> list[HitT]:
 Grouped = dict[object, tuple[float, RankedPiece]]
 
 
-def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Grouped:
-    """Pieces grouped by entry, best first; each message is a group."""
+def _group(
+    scores: Iterable[tuple[int, float]], places: Mapping[int, RankedPiece], neighbour: float,
+    least: float = 0.0, second: float = 0.0,
+) -> Grouped:  # fmt: skip
+    """Pieces grouped by entry, best first; each message is a group.
+
+    Adds shares of an entry's `second` best piece and of a message's better `neighbour`.
+    """
     groups: Grouped = {}
     more: dict[object, float] = {}
-    for one in scored:
-        found = places.get(one.id)
-        if found is None:
-            continue
-        key = one.id if found.entry.source == "chats" else (found.entry.number,)
-        if key not in groups:
-            groups[key] = (one.score, found)
-        elif key not in more:
-            more[key] = SECOND_PIECE_WEIGHT * one.score
+    for id_, score in sorted(scores, key=lambda item: -item[1]):
+        if found := places.get(id_):
+            key = id_ if found.entry.source == "chats" else (found.entry.number,)
+            if key not in groups:
+                groups[key] = (score, found)
+            elif key not in more:
+                more[key] = second * score
     full = {key: (score + more.get(key, 0.0), found) for key, (score, found) in groups.items()}
-    full = _add_neighbours(full, NEIGHBOUR_WEIGHT)
+    full = _add_neighbours(full, neighbour, least)
     return dict(sorted(full.items(), key=lambda item: -item[1][0]))
 
 
-def _add_neighbours(groups: Grouped, share: float, least: float = 0.0) -> Grouped:
+def _add_neighbours(groups: Grouped, share: float, least: float) -> Grouped:
     """Add to each message a share of its better neighbour's score: a question in one message is
     often answered in the next."""
     said = (pair for pair in groups.values() if pair[1].entry.source == "chats")
@@ -363,16 +365,6 @@ def _add_neighbours(groups: Grouped, share: float, least: float = 0.0) -> Groupe
         key: (score + (share * best_neighbour(found) if score >= least else 0.0), found)
         for key, (score, found) in groups.items()
     }
-
-
-def _keep_best(near: Mapping[int, float], places: Mapping[int, RankedPiece]) -> Grouped:
-    """The nearest piece of each entry and every message, with the neighbours' share added."""
-    groups: Grouped = {}
-    for id_, nearness in sorted(near.items(), key=lambda item: -item[1]):
-        if found := places.get(id_):
-            key = id_ if found.entry.source == "chats" else (found.entry.number,)
-            groups.setdefault(key, (nearness, found))
-    return _add_neighbours(groups, NEAR_NEIGHBOUR_WEIGHT, NEAR_ENOUGH)
 
 
 def _measure_coverage(weights: Mapping[str, float], best: Sequence[RankedPiece]) -> float:

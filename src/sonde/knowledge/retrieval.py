@@ -197,7 +197,6 @@ class Excerpt:
     """A part of a text, and its chunks."""
 
     text: str
-    start: int
     chunks: tuple[tuple[int, int, int], ...] = ()
     """Number, start and end of each."""
     next_offset: int | None = None
@@ -279,16 +278,17 @@ def show_text(
         end = floor_boundary(text, start + budget)
         if end <= start < len(text):
             end = start + 1
-        return Excerpt(text[start:end], start, (), end if end < len(text) else None)
+        return Excerpt(text[start:end], (), end if end < len(text) else None)
     ranges = _list_ranges(text, options, pieces)
-    at = place if place is not None and place < len(ranges) else _find_range(ranges, anchor)
-    first, last = (at, at) if options.mode == "chunk" else _grow(ranges, at, options)
+    if place is None or place >= len(ranges):
+        place = next((at for at, (_, end) in enumerate(ranges) if end > anchor), len(ranges) - 1)
+    first, last = (place, place) if options.mode == "chunk" else _grow(ranges, place, options)
     start, end = ranges[first][0], ranges[last][1]
     if end - start > budget:  # one chunk exceeds the budget: keep what surrounds the match
         start = floor_boundary(text, max(start, min(anchor - budget // 2, end - budget)))
         end = max(floor_boundary(text, start + budget), start + 1)
     chunks = tuple((at, *ranges[at]) for at in range(first, last + 1))
-    return Excerpt(text[start:end], start, chunks)
+    return Excerpt(text[start:end], chunks)
 
 
 def show_snippet(text: str, terms: Sequence[str], options: Retrieval, anchor: int) -> str:
@@ -321,16 +321,6 @@ def _list_ranges(text: str, options: Retrieval, pieces: Sequence[Piece]) -> list
     size = options.chunk_size_tokens * options.chars_per_token
     overlap = options.chunk_overlap_tokens * options.chars_per_token
     return cut_ranges(text, size, min(overlap, size // 2))
-
-
-def _find_range(ranges: Sequence[tuple[int, int]], anchor: int) -> int:
-    best = 0
-    for at, (start, end) in enumerate(ranges):
-        if start <= anchor:
-            best = at
-        if end > anchor:
-            break
-    return best
 
 
 def _grow(ranges: Sequence[tuple[int, int]], at: int, options: Retrieval) -> tuple[int, int]:

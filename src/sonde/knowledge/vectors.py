@@ -81,11 +81,13 @@ def _write_passages(
     store: KnowledgeStore, source: Source, bare: Sequence[RankedPiece]
 ) -> list[str]:
     """The text to embed for each piece: messages with their sender and the message before."""
-    if source != "chats":
-        return [_write_passage(found.entry.title, found.piece.text) for found in bare]
+    pairs = [(found.entry, found.piece) for found in bare]
+    if source != "chats":  # below their titles, unless those are generic (`note-012`, `Untitled 3`)
+        return [piece.text if is_generic(entry.title) else f"{entry.title}\n{piece.text}"
+                for entry, piece in pairs]  # fmt: skip
     texts = []
     here = {(found.entry.id, found.piece.place): found.piece for found in bare}
-    for entry, piece in ((found.entry, found.piece) for found in bare):
+    for entry, piece in pairs:
         said = f"{piece.sender}: {piece.text}" if piece.sender else piece.text
         at = piece.place - 1
         known = [here[entry.id, at]] if (entry.id, at) in here else None  # most are in the batch
@@ -93,11 +95,6 @@ def _write_passages(
         context = before[0].text[-_BEFORE_CHARS:] if before else ""
         texts.append(piece.text if piece.field == TITLE else f"{said}\n{context}".strip())
     return texts
-
-
-def _write_passage(title: str, text: str) -> str:
-    """A text below its title, unless that is generic (`note-012`, `Untitled 3`)."""
-    return text if is_generic(title) else f"{title}\n{text}"
 
 
 def start_deep_vectors(

@@ -9,7 +9,7 @@ import time
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sonde.knowledge.formats import BY_TESSERACT, MAX_URL_CHARS, File, RefusedFormat, make_document
@@ -305,9 +305,9 @@ def _read_scans(document: Any, scanned: list[int], pages: list[str]) -> int:
     return count
 
 
-def has_tesseract(find: Callable[[str], str | None] = shutil.which) -> bool:
+def has_tesseract() -> bool:
     """Whether tesseract is installed, so that scanned pages can be read."""
-    return find("tesseract") is not None
+    return shutil.which("tesseract") is not None
 
 
 def read_picture(data: bytes) -> str:

@@ -180,11 +180,6 @@ def is_card(value: Any) -> bool:
     return str(value.get("spec", "")).startswith("chara_card") or "first_mes" in data
 
 
-def parse_card(file: File, value: Any) -> list[Entry]:
-    """A character card in JSON."""
-    return [_make_card(file, value)]
-
-
 def has_card(data: bytes) -> bool:
     """Whether a PNG contains a character card."""
     try:
@@ -203,10 +198,11 @@ def parse_png(file: File) -> list[Entry]:
         card = json.loads(base64.b64decode(packed))
     except (ValueError, binascii.Error, RecursionError) as error:
         raise RefusedFormat("broken", f"the card: {error}") from error
-    return [_make_card(file, card)]
+    return parse_card(file, card)
 
 
-def _make_card(file: File, card: Any) -> Entry:
+def parse_card(file: File, card: Any) -> list[Entry]:
+    """A character card in JSON."""
     if not is_card(card):
         raise RefusedFormat("unknown", "not a character card")
     data: Mapping[str, Any] = card.get("data", card)
@@ -221,12 +217,12 @@ def _make_card(file: File, card: Any) -> Entry:
         fields["character_book"] = "\n\n".join(filter(None, lore))
     tags = data.get("tags") if isinstance(data.get("tags"), list) else []
     said = {name: text for name, text in fields.items() if text}
-    return make_entry(
+    return [make_entry(
         "characters", str(data["name"]), said, file, tags=tuple(map(str, tags or ())),
         created_at=read_time(data.get("creation_date")) or file.modified,
         last_modified=read_time(data.get("modification_date")) or file.modified,
         facts={"card": card},
-    )  # fmt: skip
+    )]  # fmt: skip
 
 
 def _list_texts(data: bytes) -> Iterator[tuple[str, bytes]]:

@@ -32,10 +32,10 @@ _TRAITS: Mapping[str, str] = {
     "unreadable": f"n.state NOT IN ({OK}, {PENDING}, {LINKED})",
 }
 _FITS = {
-    ("name", ":"): "fits_name(?, n.name)",
-    ("name", "~"): "fits_regex(?, n.name)",
-    ("path", ":"): "fits_path(?, n.parent, n.name)",
-    ("path", "~"): "fits_path_regex(?, n.parent, n.name)",
+    ("name", ":"): "fits_glob(?, 0, n.name)",
+    ("name", "~"): "fits_regex(?, 0, n.name)",
+    ("path", ":"): "fits_glob(?, n.parent, n.name)",
+    ("path", "~"): "fits_regex(?, n.parent, n.name)",
 }
 _UNDER = (
     "n.id IN (WITH RECURSIVE below(id) AS (SELECT x.id FROM nodes x WHERE x.parent = ? "
@@ -264,14 +264,12 @@ def _register(db: apsw.Connection) -> None:
         """The path with bytes that are not Unicode escaped, as RE2 requires."""
         return show_path(read_folder(parent) + read_stored_text(name))
 
-    functions: dict[str, tuple[int, Callable[..., bool]]] = {
-        "fits_name": (2, lambda text, name: bool(glob(text)(path_of(0, name)))),
-        "fits_regex": (2, lambda text, name: bool(regex(text)(path_of(0, name)))),
-        "fits_path": (3, lambda text, above, name: bool(glob(text)(path_of(above, name)))),
-        "fits_path_regex": (3, lambda text, above, name: bool(regex(text)(path_of(above, name)))),
+    functions: dict[str, Callable[..., bool]] = {
+        "fits_glob": lambda text, above, name: bool(glob(text)(path_of(above, name))),
+        "fits_regex": lambda text, above, name: bool(regex(text)(path_of(above, name))),
     }
-    for name, (count, function) in functions.items():
-        db.create_scalar_function(name, function, count, deterministic=True)
+    for name, function in functions.items():
+        db.create_scalar_function(name, function, 3, deterministic=True)
 
 
 def _compile(pattern: str) -> Any:

@@ -52,6 +52,7 @@ from sonde.stores.knowledge.sqlite_schema import DATABASES, make_format
 from sonde.stores.knowledge.sqlite_vectors import PieceVectors
 from sonde.stores.knowledge.sqlite_words import POSTINGS, SqliteWords, count_words, select_allowed
 from sonde.stores.knowledge.words import rank_words, weigh_words
+from sonde.stores.vectors import VectorFile
 from sonde.types import Scored
 
 T = TypeVar("T")
@@ -94,12 +95,21 @@ class SqliteKnowledge(EntryReader):
 
             yield select
 
-    def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
+    @contextmanager
+    def _changing(self, source: Source) -> Iterator[tuple[apsw.Connection, list[VectorFile]]]:
+        """A change of a source, and the files to delete once it is committed."""
+        files: list[VectorFile] = []
         with self._of[source].write() as connection:
+            yield connection, files
+            connection.execute("UPDATE state SET value = value + 1 WHERE key = ?", (source,))
+        for file in files:
+            file.delete()
+
+    def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
+        with self._changing(source) as (connection, _):
             tally = Tally()
             ids = [_put(connection, source, entry, tally) for entry in entries]
             count_words(connection, source, tally.terms)
-            _advance(connection, source)
         return ids
 
     def restamp(self, source: Source, rows: Mapping[str, tuple[str, str]]) -> None:
@@ -109,16 +119,12 @@ class SqliteKnowledge(EntryReader):
             connection.executemany(query, values)
 
     def remove(self, source: Source, ids: Collection[str]) -> int:
-        replaced = []
-        with self._of[source].write() as connection:
+        with self._changing(source) as (connection, files):
             tally = Tally()
             gone = sum(_remove(connection, source, each, tally) is not None for each in ids)
             if gone:
                 count_words(connection, source, tally.terms)
-                _advance(connection, source)
-                replaced = self._vectors[source].tidy(connection)
-        for file in replaced:
-            file.delete()
+                files += self._vectors[source].tidy(connection)
         return gone
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
@@ -160,12 +166,9 @@ class SqliteKnowledge(EntryReader):
         for _ in range(2):  # another process may rewrite the file during the first attempt
             with contextlib.suppress(IndexCorrupt), self._of[source].read() as connection:
                 return read(connection)
-        with self._of[source].write() as connection:
-            damaged = self._vectors[source].forget(connection)
-            _advance(connection, source)
+        with self._changing(source) as (connection, files):
+            files += self._vectors[source].forget(connection)
         _log.warning("the vectors of %s in %s are damaged and will be rebuilt", source, self.folder)
-        for file in damaged:
-            file.delete()
         return None
 
     def drop_damaged(self, source: Source, model: str) -> int:
@@ -173,9 +176,8 @@ class SqliteKnowledge(EntryReader):
         find = vectors.find_damaged
         damaged = self._try_vectors(source, lambda connection: find(connection, model))
         if damaged:
-            with self._of[source].write() as connection:
+            with self._changing(source) as (connection, _):
                 vectors.drop(connection, model, damaged)
-                _advance(connection, source)
         return len(damaged or ())
 
     def coverage(self, source: Source, model: str) -> tuple[int, int]:
@@ -187,11 +189,8 @@ class SqliteKnowledge(EntryReader):
         with self._of[source].read() as connection:
             old = set(vectors.list_names(connection)) - set(kept)
         if old:
-            with self._of[source].write() as connection:
-                files = vectors.forget(connection, old)
-                _advance(connection, source)
-            for file in files:
-                file.delete()
+            with self._changing(source) as (connection, files):
+                files += vectors.forget(connection, old)
 
     def list_recent(self, source: Source, where: Conditions, limit: int) -> list[RankedPiece]:
         with self._of[source].read() as connection:
@@ -218,9 +217,8 @@ class SqliteKnowledge(EntryReader):
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        with self._of[source].write() as connection:
+        with self._changing(source) as (connection, _):
             self._vectors[source].write(connection, model, numbers, rows)
-            _advance(connection, source)
 
     def remember(self, key: str, value: str, seconds: float) -> None:
         now = time.monotonic()
@@ -295,7 +293,3 @@ def _remove(connection: apsw.Connection, source: Source, key: str, tally: Tally)
     ):
         connection.execute(f"DELETE FROM {those}", (head.number,))
     return head.number
-
-
-def _advance(connection: apsw.Connection, source: Source) -> None:
-    connection.execute("UPDATE state SET value = value + 1 WHERE key = ?", (source,))

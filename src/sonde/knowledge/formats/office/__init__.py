@@ -8,6 +8,7 @@ import struct
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sonde.knowledge.formats import (
@@ -132,24 +133,17 @@ def read_stream(archive: Any, name: str) -> bytes:
 def make_legacy(file: File, archive: Any, text: str, lost: Counter[str]) -> Entry:
     """The entry of an OLE file, with its properties."""
     said: dict[str, Any] = {}
-    try:
+    created, encoding = 0, "cp1252"
+    with suppress(OSError, ValueError, AttributeError, TypeError):
         known = archive.get_metadata()
         said = {name: getattr(known, name) for name in ("title", "author", "keywords")}
-        created = read_time(known.create_time) or 0
-        said["created_at"] = max(created, 0)  # an unset time is in the year 1601
+        created = max(read_time(known.create_time) or 0, 0)  # an unset time is in the year 1601
         encoding = f"cp{known.codepage & 0xFFFF}" if known.codepage else "cp1252"
-    except (OSError, ValueError, AttributeError, TypeError):
-        encoding = "cp1252"
     encoding = "utf-8" if encoding == "cp65001" else encoding
-    words = {
-        name: decode_property(value, encoding)
-        for name, value in said.items()
-        if isinstance(value, bytes)
-    }
-    return make_document(
-        file, file.suffix, words.get("title", ""), text, lost=lost, author=words.get("author", ""),
-        keywords=words.get("keywords", ""), created_at=said.get("created_at"),
-    )  # fmt: skip
+    rows = ((name, value) for name, value in said.items() if isinstance(value, bytes))
+    words = {name: decode_property(value, encoding) for name, value in rows}
+    title = words.pop("title", "")
+    return make_document(file, file.suffix, title, text, lost=lost, created_at=created, **words)
 
 
 def decode_property(value: bytes, encoding: str) -> str:

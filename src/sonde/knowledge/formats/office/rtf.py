@@ -66,9 +66,9 @@ def parse_rtf(file: File) -> list[Entry]:
         raise RefusedFormat("broken", "it does not begin like RTF")
     reader = _Reader(file.data)
     reader.read()
-    lines = [re.sub(r"( \| )+$", "", line).rstrip() for line in "".join(reader.text).split("\n")]
-    said = {name: "".join(parts).strip() for name, parts in reader.said.items()}
-    notes = [line for note in reader.notes if (line := "".join(note).strip())]
+    lines = [re.sub(r"( \| )+$", "", line).rstrip() for line in _join(reader.text).split("\n")]
+    said = {name: _join(parts).strip() for name, parts in reader.said.items()}
+    notes = [line for note in reader.notes if (line := _join(note).strip())]
     text = "\n".join([*lines, *dict.fromkeys(notes)])
     return [
         make_document(
@@ -76,6 +76,11 @@ def parse_rtf(file: File) -> list[Entry]:
             author=said.get("author", ""), keywords=said.get("keywords", ""),
         )
     ]  # fmt: skip
+
+
+def _join(parts: list[str]) -> str:
+    """The text of these parts, with units of UTF-16 as characters."""
+    return "".join(parts).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 
 class _Reader:
@@ -92,7 +97,6 @@ class _Reader:
         self._left = 0  # characters to skip behind a \u
         self._bytes = bytearray()  # of a character that may have two
         self._time: dict[str, int] = {}
-        self._high = 0
         self._levels: dict[int, int] = {}
         """Heading levels by number of the style."""
         self._start = 0  # index of the paragraph in the text
@@ -171,7 +175,7 @@ class _Reader:
     def _control(self, word: str, number: int | None) -> None:
         group = self._groups[-1]
         if word == "u" and number is not None:
-            self._write_unit(number & 0xFFFF)
+            self._write(chr(number & 0xFFFF))  # a unit of UTF-16
             self._left = group.skip
         elif word == "uc":
             group.skip = min(number or 0, 10)  # programs write 0 to 4
@@ -233,15 +237,6 @@ class _Reader:
             return
         for group in self._groups:
             group.encoding = name
-
-    def _write_unit(self, unit: int) -> None:
-        """Write a unit of UTF-16; a high surrogate waits for the low one."""
-        if 0xD800 <= unit < 0xDC00:
-            self._high = unit
-        elif 0xDC00 <= unit < 0xE000 and self._high:
-            self._write(chr(0x10000 + ((self._high - 0xD800) << 10) + unit - 0xDC00))
-        else:
-            self._write(chr(unit) if not 0xD800 <= unit < 0xE000 else "")
 
     def _open_note(self, word: str) -> None:
         mark = ""

@@ -10,7 +10,7 @@ import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date, datetime, time
+from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any
 
@@ -314,6 +314,4 @@ def show_cell(value: Any) -> str:
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, datetime) and not (value.hour or value.minute or value.second):
         return value.date().isoformat()
-    if isinstance(value, datetime | date | time):
-        return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
     return str(value).replace("\0", "")  # calamine reads some UTF-16 texts as single bytes
