@@ -107,8 +107,7 @@ class ListedFile(NamedTuple):
     size: int
     mtime_ns: int
     stamp: int = 0  # differs whenever size, times or inode do: `policy.roots.stamp_file`
-    ctime_ns: int = 0
-    """When it was last written, renamed or given another time: what nobody can set."""
+    ctime_ns: int = 0  # when it was last written, renamed or given another time; nobody can set it
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def test_code_is_read_as_a_passage_or_nearly_so(embedder: Embedder) -> None:
     code, passages = embedder.embed(TEXTS, "code"), embedder.embed(TEXTS, "passage")
     assert code.shape == passages.shape
     np.testing.assert_allclose(np.linalg.norm(code, axis=1), [1, 1, 1, 0, 1], atol=1e-4)
-    assert (code * passages).sum(1)[[0, 1, 4]].min() > 0.95
+    assert (code * passages).sum(1)[[0, 1, 4]].min() > 0.9
 
 
 @pytest.mark.parametrize(

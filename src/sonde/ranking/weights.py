@@ -171,8 +171,8 @@ PASSAGE_DEEP: Mapping[str, float] = {
     "nesting": -2.0,
     "lines": 1.0,
 }
-"""Where it has seen every definition: between the above and what questions on functions and types of
-sixteen other repositories gave. Fitted on fewer questions, those alone carry over less well."""
+"""Where it has seen every definition: between the above and what questions on functions and types
+of sixteen other repositories gave. Fitted on fewer questions, those carry over less well."""
 PASSAGE_REPORT: Mapping[str, float] = {
     "chunk_lexical": 1.0,
     "told_dense": 4.0,
