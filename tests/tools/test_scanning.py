@@ -109,8 +109,12 @@ def test_only_files_that_the_index_does_not_know_are_read(
         wanted = LineScan(pattern, **options)
         return [f.path for f, _ in scan_project(project, wanted, Work(), open_reader=Recorder)]
 
+    def is_trusted() -> bool:
+        update_project(server.workspace, project, Work())
+        return not scan("nowhere to be found") and not opened
+
     # what the index holds as it is on disk is not opened, once its last change is some time ago
-    wait_until(lambda: not scan("nowhere to be found") and not opened)
+    wait_until(is_trusted)
     assert scan("needle|nowhere to be found", ignore_case=True) == ["rare.py"]
     assert scan("needle", include=("*.md",)) == []
     assert scan(r"^\w+ = \d$") == ["rare.py"]
