@@ -118,7 +118,7 @@ def test_a_newer_version_upgrades_an_older_index_in_place(shell: Shell) -> None:
     shell.extra["SONDE_EMBEDDING"] = "none"
     assert shell.run("index", "--yes").returncode == 0
     (folder,) = (shell.home / ".mcp/search/indexes").iterdir()
-    current = change_format(folder, -1, "ALTER TABLE files DROP COLUMN stamp")
+    current = change_format(folder, -3, "ALTER TABLE files DROP COLUMN stamp")
     done = shell.run("search", "invoice", "--json")
     assert json.loads(done.stdout)["results"][0]["path"] == "src/mail/send.py"
     assert change_format(folder, 0) == current

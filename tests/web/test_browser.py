@@ -321,7 +321,7 @@ def places(browser: Any, served: Server) -> dict[str, str]:  # noqa: F811
     page.wait_for_url(re.compile("/entry"))
     entry = page.url
     page.goto("/projects")
-    page.locator(".cards a.open").first.click()
+    page.locator(".cards a", has_text="Status").first.click()
     page.wait_for_url(re.compile("/project[?]"))
     kept = {"project": page.url, "entry": entry, "set": made, "query": question}
     page.context.close()

@@ -175,7 +175,7 @@ def test_projects_and_their_jobs(site):
     page = open_page(server, "/projects")
     assert f"~/{root.name}" in page.text
     assert "ready" in page.text
-    assert "scan" in page.text
+    assert "Scanned" in page.text
     assert "done" in page.text
     page = open_page(server, "/project", project=str(root))
     assert "Chunks" in page.text

@@ -8,14 +8,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from sonde.ranking.question import Matches, shorten_word
 from sonde.text.words import WordCache, split_names
 from sonde.types import Chunk, FileState
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Evidence = Literal["lexical", "dense", "deep", "report_lexical", "report_dense"]
 """BM25 of the question's words, similarity to it by the static and by the deeper model, and the
@@ -28,7 +29,7 @@ EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 OF_NAMES = ("definitions_recall", "definition_f1")
 """The features of the names that a file defines."""
 _MOST_WORDS, _MOST_FILES = 40_000, 4_000  # that are kept: 10 MB
-_Arrays = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]
+_Arrays: TypeAlias = "tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]"
 
 
 class NameWords:
@@ -60,6 +61,8 @@ class NameWords:
     ) -> list[tuple[dict[int, tuple[float, float]], dict[str, float]]]:
         """Per file, precision and F1 of each name that shares a word with the question, by place,
         and the features of all. `read` gets names and kinds, once for each hash of a file."""
+        import numpy as np
+
         with self._guard:
             if len(self._words) > _MOST_WORDS or len(self._known) > _MOST_FILES:
                 self._clear()
@@ -75,6 +78,8 @@ class NameWords:
     def _number(self, names: Sequence[tuple[str, str]]) -> _Arrays:
         """The words of the last part of each name, where those of each begin, and whether it says
         what the file is for: members that hold values, and keys, say little."""
+        import numpy as np
+
         split = split_names([name.rpartition(".")[2] for name, _ in names])
         words = np.fromiter(map(self._numbers.__getitem__, split), np.int32)
         firsts = np.concatenate([[0], np.flatnonzero(words == 0)[:-1] + 1]).astype(np.int32)
@@ -85,6 +90,8 @@ class NameWords:
 def _compare(
     bits: NDArray[np.uint64], firsts: NDArray[np.int32], tells: NDArray[np.bool_], matches: Matches
 ) -> tuple[dict[int, tuple[float, float]], dict[str, float]]:
+    import numpy as np
+
     said = np.bitwise_or.reduceat(bits, firsts) if len(firsts) else bits
     places = np.flatnonzero(said)
     if not len(places):
