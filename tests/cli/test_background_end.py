@@ -12,6 +12,7 @@ import time
 import pytest
 from tests.cli.behind import PATIENCE_S, SONDE, Agent, AskedAgent, count_agents, processes, wait_for
 from tests.cli.conftest import Shell
+from tests.processes import suspend
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 SEARCH = {"name": "search_code", "arguments": {"query": "invoice"}}
@@ -68,7 +69,7 @@ def test_a_signal_ends_what_is_running_before_the_server_ends(served: Shell, num
     """Whoever stops a server may delete its folders next."""
     with AskedAgent(served) as agent:
         (process,) = processes(served)
-        os.kill(process, signal.SIGSTOP)
+        suspend(process)
         agent.process.send_signal(number)
         with pytest.raises(subprocess.TimeoutExpired):
             agent.process.wait(1)
@@ -82,7 +83,7 @@ def test_a_signal_ends_what_is_running_before_the_server_ends(served: Shell, num
 def test_a_process_that_dies_after_the_end_of_input_is_reported(served: Shell) -> None:
     with Agent(served) as agent:
         (process,) = processes(served)
-        os.kill(process, signal.SIGSTOP)
+        suspend(process)
         call, listing = agent.begin("tools/call", SEARCH), agent.begin("tools/list")
         wait_for(lambda: not agent.count_unread())
         close(agent, "stdin")
@@ -107,7 +108,7 @@ def test_a_batch_is_relayed_and_each_of_its_requests_survives_the_process(served
         answers = json.loads(agent.process.stdout.readline())
         assert sorted(each["id"] for each in answers) == [7, 8]
         (process,) = processes(served)
-        os.kill(process, signal.SIGSTOP)
+        suspend(process)
         agent.send(*batch)
         wait_for(lambda: not agent.count_unread())
         agent.begin("ping")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.cli.behind import PATIENCE_S, Agent, Waiting, kill_processes, processes, wait_for
 from tests.cli.conftest import Shell
+from tests.processes import suspend
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -32,7 +33,7 @@ def test_a_killed_process_is_replaced_and_the_session_goes_on(served: Shell) -> 
 def test_a_call_that_was_running_is_answered_with_an_error(served: Shell) -> None:
     with Agent(served) as agent:
         (process,) = processes(served)
-        os.kill(process, signal.SIGSTOP)
+        suspend(process)
         call = agent.begin("tools/call", {"name": "search_code", "arguments": {"query": "x"}})
         wait_for(lambda: not agent.count_unread())
         listing = agent.begin("tools/list")
@@ -79,7 +80,7 @@ def test_a_command_whose_process_is_killed_says_so(served: Shell) -> None:
 def test_a_stuck_process_is_not_waited_for(served: Shell) -> None:
     served.run("grep", "x")
     (process,) = processes(served)
-    os.kill(process, signal.SIGSTOP)
+    suspend(process)
     done = served.run("grep", "-c", "-I", "Parcels")
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert "does not answer" in served.run("daemon").stdout

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from tests.processes import is_running
+from tests.processes import is_running, suspend
 from tests.waiting import wait_until
 
 from .agents import Agent, make_environment, run_sonde
@@ -90,7 +90,7 @@ def test_another_takes_over_when_the_writer_is_killed(project: Path, agents: lis
 def test_a_writer_that_is_suspended_holds_nobody_up(project: Path, agents: list[Agent]) -> None:
     leader = find_leader(agents)
     others = [agent for agent in agents if agent is not leader]
-    leader.process.send_signal(signal.SIGSTOP)
+    suspend(leader.process.pid)
     try:
         write(project, 2, "while_it_slept")
         for agent in others:
@@ -103,7 +103,7 @@ def test_a_writer_that_is_suspended_holds_nobody_up(project: Path, agents: list[
 def test_events_beyond_the_queue_are_made_up_for(project: Path, home: Path) -> None:
     with Agent(project, home) as agent:
         wait_until(lambda: agent.following().get("current"), "followed")
-        agent.process.send_signal(signal.SIGSTOP)
+        suspend(agent.process.pid)
         try:
             limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
             if limit > 50_000:

@@ -14,6 +14,7 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.processes import suspend
 from tests.waiting import wait_until
 
 from sonde.projects.follow import begin_following
@@ -125,7 +126,7 @@ def indexing(root: Path, home: Path) -> Iterator[subprocess.Popen[bytes]]:
     )
     try:
         wait_until(lambda: 0 < count_files(home) < FILES, "a part is indexed")
-        process.send_signal(signal.SIGSTOP)
+        suspend(process.pid)
         yield process
     finally:
         process.kill()
