@@ -191,6 +191,19 @@ def test_a_job_is_stopped_by_its_button(visit, project, scripts):
     assert page.get_by_role("button", name="Stop this index").count() == 0
 
 
+def test_the_end_of_a_job_calls_off_no_step_to_another_page(visit, project):
+    root, environ = project
+    page = visit("/projects")
+    with hold_index(Path(environ["SONDE_HOME"]), root):
+        page.locator("#folder").fill(str(root))
+        page.get_by_role("button", name="Index", exact=True).click()
+        page.locator("[data-job]").first.wait_for()
+        # as a link does whose page is not there yet
+        page.evaluate("window.stays = true, dispatchEvent(new Event('beforeunload'))")
+    page.locator("[data-job] [data-status]", has_text="done").first.wait_for()
+    assert page.evaluate("window.stays")
+
+
 def test_the_list_of_jobs_outlives_a_server_that_is_away(visit, project, served):
     root, environ = project
     page = visit("/jobs")

@@ -6,6 +6,10 @@
     return fields.some((field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked);
   }
 
+  let leaving = false; // a link or a form leads on already, and a reload would call it off
+  addEventListener("beforeunload", () => (leaving = true));
+  addEventListener("pageshow", () => (leaving = false));
+
   // -- jobs -----------------------------------------------------------------------------------
   const MOST_STREAMS = 4; // a browser opens six connections to one server
   let followed = [];
@@ -25,9 +29,8 @@
       if (event.type !== "end") return;
       stream.close();
       if (live) return update();
-      // what somebody is writing is worth more than the newest figures
-      if (document.body.hasAttribute("aria-busy")) return; // a form leads on already
-      if (row.hasAttribute("data-reload") && !isWriting()) return location.reload();
+      // what somebody is writing is worth more than the newest figures, as is where they are going
+      if (row.hasAttribute("data-reload") && !leaving && !isWriting()) return location.reload();
       status.className = `badge ${job.status === "done" ? "good" : "warn"}`;
       bar?.remove();
       row.querySelector("button")?.remove();
