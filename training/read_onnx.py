@@ -36,10 +36,27 @@ def read_graph(path: Path, name: str = "layer") -> Weights:
         ):  # fmt: skip
             weights[f"{key}.{part}.dense.weight"] = _dequantise(held, f"{at}.{short}").T
             weights[f"{key}.{part}.dense.bias"] = held[f"{at}.{short}.bias"]
+        if f"{at}.narrow.shares" in held:
+            _join_copies(weights, key, held[f"{at}.narrow.shares"])
         for short, part in (("middle", "attention.output"), ("out", "output")):
             weights[f"{key}.{part}.LayerNorm.weight"] = held[f"{at}.{short}.gamma"]
             weights[f"{key}.{part}.LayerNorm.bias"] = held[f"{at}.{short}.beta"]
     return {key: np.ascontiguousarray(weight, np.float32) for key, weight in weights.items()}
+
+
+def _join_copies(weights: Weights, key: str, shares: NDArray) -> None:
+    """Make one unit again of those that were computed several times over, side by side.
+
+    Trained on, they would stay alike, and the next export would spread one copy of them alone.
+    """
+    starts = [0]
+    while (after := starts[-1] + round(1 / float(shares[starts[-1]]))) < len(shares):
+        starts.append(after)
+    for part in ("weight", "bias"):
+        name = f"{key}.intermediate.dense.{part}"
+        weights[name] = weights[name][starts]
+    name = f"{key}.output.dense.weight"
+    weights[name] = np.add.reduceat(weights[name], starts, axis=1)
 
 
 def _split(held: dict[str, NDArray], name: str) -> list[tuple[NDArray, NDArray]]:

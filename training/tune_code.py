@@ -4,12 +4,12 @@ own definition among those of the same package.
     python3 training/tune_code.py GRAPH.onnx VOCABULARY OUT PAIRS.jsonl.gz... --prose TEXTS.jsonl.gz
         [--seconds 430] [--share 0.8] [--notes FILE...] [--cosqa FOLDER]
 
-GRAPH is the bundled model, PAIRS are mined (mine_wheels.py, mine_debs.py), TEXTS are everyday ones
-(collect_prose.py). Definitions are read as an index holds them: path, name, and the opening
-without comments. A batch holds a few hundred definitions of each of a few packages, half of them
-neighbours in their files, since those are what a search has to tell apart. What is read with its
-comments, and prose, stays where it was, and so does the order that questions give to documented
-code. The tables of pieces and places are frozen. OUT gets `layer.safetensors` and
+GRAPH is the bundled model, PAIRS are mined (mine_wheels.py, mine_debs.py, mine_repositories.py),
+TEXTS are everyday ones (collect_prose.py). Definitions are read as an index holds them: path, name,
+and the opening without comments. A batch holds a few hundred definitions of each of a few packages,
+half of them neighbours in their files, since those are what a search has to tell apart. What is
+read with its comments, and prose, stays where it was, and so does the order that questions give to
+documented code. The tables of pieces and places are frozen. OUT gets `layer.safetensors` and
 `code.safetensors` (fp16, in parts), SHARE of the tuned weights and the rest of the old. Meant for a
 GPU; notes and CoSQA are only measured.
 """
@@ -22,7 +22,7 @@ import json
 import random
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from multiprocessing import Pool
 from pathlib import Path
@@ -84,14 +84,18 @@ def ask(pair: dict[str, str], name: str, coin: random.Random) -> str:
 
 def write_definition(pair: dict[str, str], name: str, question: str) -> str:
     """A definition as `sonde.indexing.definitions` writes it, without a name that is asked for."""
+    is_name = question == " ".join(split_identifier(name))
+    text = pair.get("text") or _write(pair, name)
+    return re.sub(rf"\b{re.escape(name)}\b", " ", text) if is_name else text
+
+
+def _write(pair: dict[str, str], name: str) -> str:
     code, scope = pair["c"], ""
     if pair["k"] == "python" and (method := _METHOD.match(code)):
         scope, code = f"{method.group(1)}.", code[method.end() :]
     if not _TYPE.match(code):
         code = split_comments(code)[0]
-    text = f"{pair['p']} {scope}{name}\n{code[:OPENING_CHARS]}"
-    is_name = question == " ".join(split_identifier(name))
-    return re.sub(rf"\b{re.escape(name)}\b", " ", text) if is_name else text
+    return f"{pair['p']} {scope}{name}\n{code[:OPENING_CHARS]}"
 
 
 class Material:
@@ -101,16 +105,20 @@ class Material:
         coin = random.Random(1)
         packages: dict[str, list[tuple[dict[str, str], str]]] = defaultdict(list)
         self.kept: list[str] = []
-        for pair in filter(None, map(clean, read_lines(options.pairs))):
-            if pair["k"] in PROSE:
+        for row in read_lines(options.pairs):
+            if "text" in row:
+                packages[row["g"]].append((row, row["n"].rpartition(".")[2]))
+            elif (pair := clean(row)) and pair["k"] in PROSE:
                 self.kept += [pair["q"], pair["c"][:500]]
-            elif name := find_name(pair["c"]):
+            elif pair and (name := find_name(pair["c"])):
                 packages[pair["g"]].append((pair, name))
         self.kept += [row["t"] for row in read_lines(options.prose)]
         self.questions: list[str] = []
         self.definitions: list[str] = []
         self.documented: list[str] = []
         self.packages: list[range] = []
+        self.kinds: list[str] = []
+        """The language of each package."""
         for found in packages.values():
             start = coin.randrange(max(1, len(found) - MOST_OF_ONE))
             first = len(self.questions)
@@ -122,7 +130,9 @@ class Material:
                 self.definitions.append(write_definition(pair, name, question))
                 if coin.random() < 0.2:
                     place = f"{pair['p']}\n" * (coin.random() < 0.6)
-                    self.documented.append(place + document(pair)[:700])
+                    whole = pair["c"] if "text" in pair else document(pair)
+                    self.documented.append(place + whole[:700])
+            self.kinds.append(Counter(pair["k"] for pair, _ in found).most_common(1)[0][0])
             self.packages.append(range(first, len(self.questions)))
 
 
@@ -190,6 +200,18 @@ class Meter:
         return "; ".join(said)
 
 
+def weigh_packages(material: Material) -> Tensor:
+    """How often each package of some size is drawn: small ones and rare languages more often."""
+    total = Counter[str]()
+    for package, kind in zip(material.packages, material.kinds, strict=True):
+        total[kind] += len(package)
+    return torch.tensor([
+        len(package) ** 0.75 * total[kind] ** -0.3
+        for package, kind in zip(material.packages, material.kinds, strict=True)
+        if len(package) >= LEAST_OF_ONE
+    ])  # fmt: skip
+
+
 def draw_batch(packages: list[range], weights: Tensor) -> list[int]:
     """Definitions of a few packages: of every second, neighbours."""
     chosen: list[int] = []
@@ -226,7 +248,7 @@ def train(options: argparse.Namespace, device: str) -> tuple[Encoder, Encoder]:
     learning = [w for m in (asking, code) for w in m.weights if w.requires_grad]
     optimiser = torch.optim.AdamW(learning, lr=options.rate, weight_decay=0.01)
     packages = [package for package in material.packages if len(package) >= LEAST_OF_ONE]
-    weights = torch.tensor([len(package) ** 0.75 for package in packages])
+    weights = weigh_packages(material)
     same_question, same_code = questions.hash(), definitions.hash()
     began, step, done, told = time.monotonic(), 0, 0.0, 0.0
     while done < 1:

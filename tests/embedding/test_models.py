@@ -24,7 +24,7 @@ REFERENCE_TEXTS = [
 )
 def test_a_bundled_model_stays_within_its_size(prefix: str, most: int) -> None:
     sizes = [len(f.read_bytes()) for f in BUNDLED.iterdir() if f.name.startswith(prefix)]
-    assert 0 < sum(sizes) <= most * MEGABYTE
+    assert 0 < sum(sizes) <= most
 
 
 @pytest.mark.parametrize("table", ["static", "everyday"])

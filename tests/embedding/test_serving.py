@@ -91,7 +91,7 @@ def test_the_command_serves_the_bundled_model(tmp_path: Path) -> None:
         connection.request("POST", address.path, json.dumps({"texts": ["walrus"], "mode": "query"}))
         answer = json.loads(connection.getresponse().read())
         connection.close()
-        assert answer["model"] == told["model"] == "sonde-deep-7"
+        assert answer["model"] == told["model"] == "sonde-deep-8"
         assert len(answer["embeddings"][0]) == told["dimensions"] == 384
     finally:
         process.kill()

@@ -23,7 +23,7 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 Mode = Literal["query", "passage", "code"]
 """The role of a text; only the bundled deep model treats `code` differently from `passage`."""
 PASSAGE_MODES: Mapping[Kind, Mode] = {"code": "code", "docs": "passage"}
-DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-7", 384
+DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-8", 384
 """The bundled deep model; a new one gets the next number."""
 
 
