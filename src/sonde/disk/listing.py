@@ -18,8 +18,9 @@ from sonde.errors import NodeMissing
 from sonde.policy.metadata import Facts, list_live, look_at_names, look_live
 from sonde.policy.read import decode_text, may_show, open_shown
 from sonde.policy.roots import show_path
-from sonde.stores.disk.base import FILE, OK, PENDING, STATES, DiskIndex, Node, Sort, TreeStore
+from sonde.stores.disk.base import FILE, OK, PENDING, STATES, DiskIndex, Node, Sort
 from sonde.stores.disk.filters import KINDS
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.types import Content
 
 _PREVIEW_BYTES = 64 * 1024  # as documented: about a thousand lines of text

@@ -17,8 +17,9 @@ from sonde.errors import FileMissing, HandleUnknown, NodeMissing, NotScanned, Ou
 from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path, split_inside
 from sonde.runtime.jobs import mint_handle
-from sonde.runtime.system import now_ms
-from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession, Sort, TreeStore
+from sonde.runtime.system import find_home_folder, now_ms
+from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession, Sort
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.types import Caller
 
 _MAX_PATH_BYTES = 700  # of a path in an answer, as JSON
@@ -87,14 +88,6 @@ def read_path(text: str, cwd: str, home: Path | None) -> Path:
             raise OutsideRoots("the home folder is unknown")
         text = str(home / text[2:])
     return Path(os.path.normpath(Path(cwd or "/", text)))
-
-
-def find_home_folder() -> Path | None:
-    """The home folder, if there is one."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None
 
 
 def _locate(disk: Disk, session: ShellSession, target: Path) -> Place:

@@ -107,6 +107,14 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def find_home_folder() -> Path | None:
+    """The home folder, if there is one."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
 def count_cores() -> int:
     """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):

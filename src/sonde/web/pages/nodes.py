@@ -18,7 +18,7 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import Copies, DiskIndex, Member, Node, Totals
 from sonde.stores.disk.filters import KINDS
 from sonde.text.formats import count_of, format_age
-from sonde.tools.disk import IndexParam, NodeParam
+from sonde.tools.schema import IndexParam, NodeParam
 from sonde.tools.shapes.shell import show_epoch, show_name, show_permissions
 from sonde.types import Content
 from sonde.web.pages import html
