@@ -84,6 +84,11 @@ def to_snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
+def to_camel(name: str) -> str:
+    """A snake_case name in camelCase."""
+    return re.sub("_(.)", lambda found: found[1].upper(), name)
+
+
 def nearest_name(spelling: str, names: Iterable[str]) -> str | None:
     """The name that was probably meant: it begins or ends alike, or is spelled alike."""
     from difflib import SequenceMatcher
