@@ -90,7 +90,7 @@ def to_camel(name: str) -> str:
 
 
 def nearest_name(spelling: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant: it begins or ends alike, or is spelled alike."""
+    """The most similar name: one with the same start or end, or a similar spelling."""
     from difflib import SequenceMatcher
 
     meant = to_snake(spelling)

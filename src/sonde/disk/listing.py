@@ -47,7 +47,7 @@ class FolderEntry:
 
     @property
     def listable(self) -> bool:
-        """Whether it can be listed in turn."""
+        """Whether it is a folder that can be listed."""
         return self.node.listable if self.node else self.kind == "directory"
 
 
@@ -94,7 +94,7 @@ class NodeDetail:
 
     @property
     def state(self) -> str:
-        """Its state in the scan, unless it is changed or gone by now."""
+        """Its state in the scan, or `changed` or `gone` if the disk differs now."""
         return STATES[self.node.state] if self.since == STATES[OK] else self.since
 
     @property
@@ -110,7 +110,7 @@ class NodeDetail:
 
 @dataclass(frozen=True, slots=True)
 class LiveDetail:
-    """A name that the scan has not reached, as it is on the disk."""
+    """The current metadata of a name that the scan has not reached."""
 
     place: Place
     facts: Facts

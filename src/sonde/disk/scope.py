@@ -47,7 +47,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ShellPreferences:
-    """How a session wants its listings."""
+    """The preferences of a session: units, length and order of listings."""
 
     units: str = "bytes"
     limit: int = 20
@@ -291,7 +291,7 @@ def miss_node(place: Place, what: str) -> NodeMissing:
 
 
 def _follow_links(tree: TreeStore, place: Place) -> Node | None:
-    """The node behind a link on the way, if the link leads to a place in the same tree."""
+    """Follow links along a path, if they lead to a place in the same tree."""
     names = place.names
     for _ in range(_MAX_LINK_HOPS):
         for count in range(1, len(names) + 1):

@@ -87,7 +87,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SetSummary:
-    """A resource set, how much it holds and, where it is shown alone, the first of its entries."""
+    """A resource set with its totals and, when shown alone, its first entries."""
 
     set: ResourceSet
     totals: Totals
@@ -157,7 +157,7 @@ class Disk:
         self._guard = threading.Lock()
 
     def seen_by(self, workspace: Workspace) -> Disk:
-        """The same disk for the caller whose workspace this is."""
+        """A view of this disk for the caller of a workspace; stores are shared."""
         view = copy.copy(self)
         view.workspace = workspace
         return view
@@ -167,7 +167,7 @@ class Disk:
         return [one for one in self.saved.newest(base.DiskIndex, user) if self._admits(one)]
 
     def get_index(self, handle: str, user: str) -> base.DiskIndex | None:
-        """One of them by its handle."""
+        """The scanned folder with this handle, if it is the user's and within reach."""
         found = self.saved.get(base.DiskIndex, handle, user)
         return found if found and self._admits(found) else None
 

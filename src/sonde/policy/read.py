@@ -319,7 +319,7 @@ def read_document(root: Path, path: str, most_bytes: int) -> bytes | Skipped:
 
 
 def read_document_parts(root: Path, path: str, part_bytes: int) -> Iterator[bytes]:
-    """The same in parts, for a file that is too large to be read whole. Raises `OSError`."""
+    """The bytes of a file in parts, if it is too large to read whole. Raises `OSError`."""
     base = root.parent if root.is_file() else root
     descriptor, _ = open_below(base, split_inside(base, path))
     with os.fdopen(descriptor, "rb") as file:

@@ -128,7 +128,7 @@ def _rank_asked(workspace: Workspace, request: Request, work: Work) -> tuple[Que
 
 
 def _rank_related(workspace: Workspace, request: Request, work: Work) -> tuple[Question, Ranking]:
-    """What is near to a place or a passage, without itself."""
+    """Hits similar to a place or a passage, without the place itself."""
     request = request.read(named_only=True)
     projects = projects_asked(workspace, request.project, request.conditions)
     for project in projects:
@@ -229,7 +229,7 @@ def rank_everywhere(
 
 @contextmanager
 def _noting_failure(project: Project, failures: dict[str, CatalogError]) -> Iterator[None]:
-    """Of many projects one may be broken; alone it is the answer."""
+    """Record a failure in `failures`, so that one broken project does not fail a search of many."""
     try:
         yield
     except Cancelled:

@@ -142,7 +142,7 @@ def read_memory(process: int | None = None) -> tuple[int, int]:
 
 
 def read_birth(number: int) -> str:
-    """The start time of a process in ticks since boot; empty if it is gone, and outside Linux."""
+    """The start time of a process in ticks since boot; empty if it has ended, and outside Linux."""
     try:
         text = (PROC / str(number) / "stat").read_text(errors="replace")
         return text.rpartition(")")[2].split()[19]

@@ -1,4 +1,4 @@
-"""Who a caller is: tokens from a file, keys of users, and signed tokens (JWT)."""
+"""Identification of callers: tokens from a file, keys of users, and signed tokens (JWT)."""
 
 from __future__ import annotations
 

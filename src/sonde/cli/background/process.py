@@ -65,7 +65,7 @@ class Background:
         self._sources: dict[str, int] = {}
 
     def is_idle(self, seconds: float) -> bool:
-        """Whether nobody was connected for this long."""
+        """Whether no caller was connected for this long."""
         if self.kinds:
             self._last_call = time.monotonic()
         return time.monotonic() - self._last_call > seconds
@@ -134,7 +134,7 @@ class Background:
 
 
 class Connection:
-    """One caller, from its first message to its end."""
+    """One connected caller, from its first message until it disconnects."""
 
     def __init__(self, background: Background, connection: socket.socket) -> None:
         self._background, self._socket = background, connection

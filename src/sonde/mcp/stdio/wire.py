@@ -154,7 +154,7 @@ class Wire:
 
 
 def collect(send: Callable[[list[Json]], None], count: int) -> Callable[[Json | None], None]:
-    """Sends so many answers together; None stands for one that is not given."""
+    """Gather the answers of a batch and send them together; None is a missing answer."""
     answers, lock = list[Json | None](), threading.Lock()
 
     def add(answer: Json | None) -> None:

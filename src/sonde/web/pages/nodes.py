@@ -47,7 +47,7 @@ class Box:
 
 
 def lay_out(sizes: Sequence[float], box: Box) -> list[Box]:
-    """One box for each size, in the same order; sizes are positive, largest first."""
+    """Lay out one box per size, in order; sizes must be positive, largest first."""
     total = sum(sizes)
     if not total:
         return []
