@@ -54,7 +54,7 @@ _WRAPPER = re.compile(
 )
 """Nodes around one definition, which begins where they begin."""
 _PUNCTUATION = frozenset("export default type const let var ( { ; ,".split())
-"""Tokens that may stand between the lead of a wrapper and what it holds."""
+"""Tokens that may stand between the first word of a wrapper and the definition in it."""
 
 
 @dataclass(slots=True)

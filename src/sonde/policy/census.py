@@ -57,7 +57,7 @@ class _Known:
     """None if it must be listed again in any case."""
     ignore_files: dict[str, _Stamp] = field(default_factory=dict)
     git: GitRules | None = None
-    """Those of the repository that begins here, or around the root."""
+    """The rules of the repository that begins here; for the root, of the one it is in."""
     files: dict[str, _Stamp] = field(default_factory=dict)
     """Path -> stamp; includes files that are too large, which may shrink."""
     folders: tuple[str, ...] = ()

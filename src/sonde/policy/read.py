@@ -212,7 +212,7 @@ class ShownFile:
     mtime_ns: int
     path: str
     unseen_from: int
-    """The first byte that was not looked through when it was opened."""
+    """Where the part begins that was not scanned for secrets when the file was opened."""
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
         """Its bytes from `start` to before `end`; raises `FileNotAdmitted` at a secret. Each part

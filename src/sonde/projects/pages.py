@@ -177,7 +177,7 @@ class MatchPage:
     ranking: PagedRanking
     view: PageView
     changed: Collection[tuple[str, str]]
-    """Project and path of files that are no longer as they were when searched."""
+    """Project and path of files that have changed since they were searched."""
     question: Question | None
     """For chunks: they are cut to the lines that answer it."""
     expression: Expression | None

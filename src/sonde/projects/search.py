@@ -66,7 +66,7 @@ class SearchPage:
     offset: int
     question: Question
     changed: Collection[tuple[str, str]]
-    """Project and path of files that are no longer as they were when searched."""
+    """Project and path of files that have changed since they were searched."""
     freshness: str = ""
     """Empty on further pages."""
     note: str = ""

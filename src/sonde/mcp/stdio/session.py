@@ -127,7 +127,7 @@ class PipeSession:
         self._asked: dict[str, tuple[PipeRequest, Future[Json]]] = {}
         """Requests of ours, and the answers that verbs wait for."""
         self._last_asked = secrets.randbits(30)
-        """Not from 1 on: a late answer to another session of this client is not taken for one."""
+        """Random at first: no late answer to an earlier session matches a request of this one."""
         self._workers = ThreadPoolExecutor(CALLS_PER_USER, "sonde-call")
         self._key = secrets.token_bytes(32)
         threading.Thread(target=self._read, name="sonde-stdin", daemon=True).start()

@@ -17,7 +17,7 @@ from sonde.types import Json
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 MAX_DEPTH = 200
-"""Brackets inside brackets; no verb takes more, and parsers of either side have a limit."""
+"""How deep brackets may be nested: more than any verb needs, less than JSON parsers can take."""
 MAX_UNREAD = 100
 """No further call is begun while the client leaves this many messages unread."""
 DRAIN_S = 2.0

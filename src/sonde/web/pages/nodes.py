@@ -33,7 +33,7 @@ _MAX_OPENED = 60  # folders that show their contents: bounds the time that a map
 _MAX_COPIES = 500  # groups of equal files that are marked: the largest
 _DAY_MS = 86_400_000  # 24 hours
 _AGES = {7: "week", 31: "month", 366: "year"}
-"""Days since a change -> the name of the colour; what is older has that of `older`."""
+"""The most days since a change -> the name of the colour; after the last, `older`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,7 +277,7 @@ class Tab:
     icon: str
     placeholder: str
     fields: frozenset[str] = frozenset()
-    """The choices next to the box that apply to it."""
+    """The fields beside the box that this kind of search uses."""
 
 
 _ASKED = frozenset({"project", "mode"})
