@@ -23,9 +23,9 @@ _SCAN = """
 import json, sys
 from pathlib import Path
 from sonde.disk.scan import TreeScan
-from sonde.stores.disk.sqlite import SqliteTreeStore
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.runtime.work import Work
-store = SqliteTreeStore(Path(sys.argv[1]))
+store = TreeStore(Path(sys.argv[1]))
 report = TreeScan(store, Path(sys.argv[2]), Work()).run().as_dict()
 store.close()
 # not the peak of the children's usage: that one begins with the parent's memory
@@ -35,8 +35,8 @@ print(json.dumps({**report, "peak_mb": int(peak.split()[1]) / 1024}))
 _LIST = """
 import json, random, statistics, sys, time
 from pathlib import Path
-from sonde.stores.disk.sqlite import SqliteTreeStore
-store = SqliteTreeStore(Path(sys.argv[1]))
+from sonde.stores.disk.sqlite import TreeStore
+store = TreeStore(Path(sys.argv[1]))
 folders = [store.find(()), store.find(("one",)), *store.children(store.find(("many",)).id, 300)]
 figures = {}
 for sort in ("name", "size", "modified"):

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_LINES = 400
 """Lines of a file: longer ones hold two things."""
 MOST_MODULES = 317
-MOST_SOURCE_LINES = 67_000
+MOST_SOURCE_LINES = 66_880
 MOST_IN_FOLDER = 15
 MOST_IN_CHAIN = 15
 MOST_FREE_DICTS = 60

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
@@ -28,6 +27,7 @@ from sonde.tools import code
 from sonde.tools import index as indexes
 from sonde.tools.shapes.nodes import show_matches
 from sonde.types import Caller, Hit, Kind, Progress
+from sonde.values import to_camel
 from sonde.wiring import build_app
 
 ProgressCallback = Callable[[Progress], None]
@@ -43,8 +43,8 @@ class Value:
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
         """The value of an answer, whose keys are the fields' names, most in camel case."""
-        keys = {one.name: re.sub(r"_(.)", lambda m: m[1].upper(), one.name) for one in fields(cls)}
-        given = {name: answer[key] for name, camel in keys.items() for key in (name, camel)
+        names = [one.name for one in fields(cls)]
+        given = {name: answer[key] for name in names for key in (name, to_camel(name))
                  if key in answer}  # fmt: skip
         return cls(answer=answer, **given)
 

@@ -103,7 +103,7 @@ def _resolve_all(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """Projects, disks and knowledge; no verbs of its own."""
+    """The parts that verbs work on: projects, disks and knowledge."""
 
     workspace: Workspace
     disk: Disk

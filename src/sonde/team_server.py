@@ -29,7 +29,7 @@ def read_signing_key(settings: Settings) -> bytes:
 
 
 def expand_home(text: str) -> Path:
-    """A path with its `~` resolved; as it is written where there is no such user."""
+    """A path with its `~` resolved; unchanged if there is no such user."""
     path = Path(text)
     with suppress(RuntimeError):
         path = path.expanduser()
@@ -67,7 +67,7 @@ def add_repositories(settings: Settings, grounds: Grounds) -> Grounds:
 
 
 def open_access(settings: Settings) -> RepositoryAccess:
-    """The operator's file about repositories and the provider; nothing where none is set."""
+    """The operator's access file: rules about repositories, and the provider. Empty without one."""
     return RepositoryAccess(expand_home(settings.access_file) if settings.access_file else None)
 
 

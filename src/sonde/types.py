@@ -29,7 +29,7 @@ class Caller:
     list_roots: Callable[[], tuple[Path, ...]] = tuple  # asks its client which folders are open
     groups: tuple[str, ...] = ()  # that the provider of its identity says it belongs to
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Defaults of the request for what neither the call nor the session sets, within bounds."""
+    """Defaults of this request for what neither call nor session sets; cut to their bounds."""
 
     def link(self, address: str) -> str:
         """An address (`jobs/7`) that this caller can open: a URL, or else an MCP resource."""

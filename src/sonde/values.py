@@ -84,8 +84,13 @@ def to_snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
+def to_camel(name: str) -> str:
+    """A snake_case name in camelCase."""
+    return re.sub("_(.)", lambda found: found[1].upper(), name)
+
+
 def nearest_name(spelling: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant: it begins or ends alike, or is spelled alike."""
+    """The most similar name: one with the same start or end, or a similar spelling."""
     from difflib import SequenceMatcher
 
     meant = to_snake(spelling)

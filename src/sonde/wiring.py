@@ -42,7 +42,6 @@ from sonde.settings import (
 )
 from sonde.shared import seed_new_index
 from sonde.stores.chunks.base import ChunkStore
-from sonde.stores.disk.base import SavedStore, TreeStore
 from sonde.stores.files import clear_scratch
 from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import find_config, load_metadata, project_folder
@@ -116,7 +115,7 @@ def build_app(
         settings, open_grounds(settings.home, start, settings.file_roots)
     )
     library = _open_library(settings, workspace, grounds.users)
-    return App(workspace, _open_disk(settings, workspace), library, grounds)
+    return App(workspace, Disk(settings.home / "files", workspace), library, grounds)
 
 
 def _open_jobs(folder: Path, record_after_s: float) -> Jobs:
@@ -126,22 +125,6 @@ def _open_jobs(folder: Path, record_after_s: float) -> Jobs:
         return SqliteJobStore(folder / "jobs.db")
 
     return Jobs(open_store, name_process(), record_after_s=record_after_s)
-
-
-def _open_disk(settings: Settings, workspace: Workspace) -> Disk:
-    folder = settings.home / "files"
-
-    def open_saved() -> SavedStore:
-        from sonde.stores.disk.sqlite import SqliteSavedStore
-
-        return SqliteSavedStore(folder / "files.db")
-
-    def open_tree(index: str) -> TreeStore:
-        from sonde.stores.disk.sqlite import SqliteTreeStore
-
-        return SqliteTreeStore(folder / "trees" / f"{index}.db")
-
-    return Disk(folder, workspace, open_saved, open_tree)
 
 
 def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:

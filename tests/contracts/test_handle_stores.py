@@ -1,4 +1,4 @@
-"""What the stores of handles and of jobs promise, over every backend there is."""
+"""What the stores of handles and of jobs promise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,14 @@ import pytest
 from sonde.errors import IndexCorrupt, IndexTooNew
 from sonde.runtime.jobs import JobRecord, JobStore
 from sonde.runtime.processes import name_process
-from sonde.stores.disk.base import DiskIndex, ResourceSet, SavedQuery, SavedStore, ShellSession
-from sonde.stores.disk.sqlite import SqliteSavedStore
+from sonde.stores.disk.base import DiskIndex, ResourceSet, SavedQuery, ShellSession
+from sonde.stores.disk.sqlite import SavedStore
 from sonde.stores.jobs import SqliteJobStore
 
 
-@pytest.fixture(params=[SqliteSavedStore])
-def open_saved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., SavedStore]:
-    return lambda **limits: request.param(tmp_path / "files.db", **limits)
+@pytest.fixture
+def open_saved(tmp_path: Path) -> Callable[..., SavedStore]:
+    return partial(SavedStore, tmp_path / "files.db")
 
 
 @pytest.fixture
@@ -31,9 +32,9 @@ def saved(open_saved: Callable[[], SavedStore]) -> Iterator[SavedStore]:
     opened.close()
 
 
-@pytest.fixture(params=[SqliteJobStore])
-def open_jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., JobStore]:
-    return lambda **limits: request.param(tmp_path / "jobs.db", **limits)
+@pytest.fixture
+def open_jobs(tmp_path: Path) -> Callable[..., JobStore]:
+    return partial(SqliteJobStore, tmp_path / "jobs.db")
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_files_of_others_and_of_later_versions_are_refused(tmp_path: Path) -> No
     path = tmp_path / "jobs.db"
     SqliteJobStore(path).close()
     with pytest.raises(IndexCorrupt):
-        SqliteSavedStore(path)
+        SavedStore(path)
     connection = apsw.Connection(str(path))
     connection.pragma("user_version", 99)
     connection.close()

@@ -1,8 +1,9 @@
-"""What a store of disk trees promises, over every backend there is."""
+"""What a store of disk trees promises."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,20 +20,19 @@ from sonde.stores.disk.base import (
     Batch,
     Context,
     Node,
-    TreeStore,
     sort_names,
 )
 from sonde.stores.disk.filters import KINDS, And, Condition, Filter, Not, Or, list_conditions
-from sonde.stores.disk.sqlite import SqliteTreeStore
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.text.globs import compile_glob
 
 NOW = 1_000_000_000_000
 DAY = 86_400_000
 
 
-@pytest.fixture(params=[SqliteTreeStore])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., TreeStore]:
-    return lambda **limits: request.param(tmp_path / "tree.db", **limits)
+@pytest.fixture
+def open_store(tmp_path: Path) -> Callable[..., TreeStore]:
+    return partial(TreeStore, tmp_path / "tree.db")
 
 
 @pytest.fixture

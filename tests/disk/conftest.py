@@ -13,8 +13,8 @@ from sonde.disk.indexes import start_scan
 from sonde.disk.scan import TreeScan
 from sonde.disk.trees import ScanReport
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import ROOT_ID, Node, TreeStore
-from sonde.stores.disk.sqlite import SqliteTreeStore
+from sonde.stores.disk.base import ROOT_ID, Node
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.types import Caller
 
 BOUND_S = 60.0
@@ -38,7 +38,7 @@ def disk(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[TreeStore]:
-    opened = SqliteTreeStore(tmp_path / "tree.db")
+    opened = TreeStore(tmp_path / "tree.db")
     yield opened
     opened.close()
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sonde.errors import Cancelled, FileMissing
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import ROOT_ID, STATES, TreeStore
-from sonde.stores.disk.sqlite import SqliteTreeStore
+from sonde.stores.disk.base import ROOT_ID, STATES
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.types import Progress
 
 from .conftest import list_tree, scan_store
@@ -298,7 +298,7 @@ def test_scanning_again_equals_scanning_anew(
     base = tmp_path_factory.mktemp("law")
     root = base / "root"
     root.mkdir()
-    again, anew = SqliteTreeStore(base / "again.db"), SqliteTreeStore(base / "anew.db")
+    again, anew = TreeStore(base / "again.db"), TreeStore(base / "anew.db")
     play(root, first)
     scan_store(again, root)
     play(root, second)

@@ -258,7 +258,7 @@ def plan_change(
     remove: bool,
     backups: Path,
 ) -> Change:
-    """The change that puts our part into a file, or drops it; a file with nothing else goes."""
+    """Plan to add our part to a file, or to remove it; a file that held nothing else is deleted."""
     before = read_config(path)
     text, mark = decode_config(before, path)
 

@@ -183,7 +183,7 @@ def drop_jsonc(text: str, path: tuple[str, ...]) -> str:
 
 
 def _find_place(text: str, path: tuple[str, ...]) -> tuple[list[JsonNode], JsonMember | None]:
-    """The objects on the way to a path, and its member; None if the last of them lacks the next."""
+    """The objects along a path, and the member at its end; None if a member is missing."""
     parents, member, node = [], None, parse_jsonc(text)
     for depth, key in enumerate(path):
         if node.members is None:

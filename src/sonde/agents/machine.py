@@ -23,7 +23,7 @@ _VARIABLE = re.compile(r"\$(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent, according to its documentation or to the agent itself."""
+    """How one agent is configured, by its documentation or as it was found to behave."""
 
     name: str
     title: str

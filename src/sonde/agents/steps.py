@@ -28,7 +28,7 @@ _SKILL_FOLDERS = 3  # `.agents/skills/sonde`: what setup may have made for a ski
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One file of an agent: the change planned for it, or the reason that there is none."""
+    """One file of an agent: the planned change, or the reason there is none."""
 
     agent: str
     title: str

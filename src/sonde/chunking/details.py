@@ -1,4 +1,4 @@
-"""Definitions that the outline of a file leaves out, by queries over its syntax tree.
+"""Definitions that the outline of a file leaves out, by queries over its syntax tree (`queries/`).
 
 The outline (`symbols.py`) decides how a file is cut: types, functions and the values around them.
 These are all other names that someone may ask for: what is defined inside functions, members of
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sonde.chunking.grammars import load_language
@@ -27,66 +28,6 @@ from sonde.chunking.symbols import (
 if TYPE_CHECKING:
     from tree_sitter import Node, Query
 
-_JS = """
-(variable_declarator value: [(arrow_function) (function_expression) (class)]) @function
-(pair value: [(arrow_function) (function_expression)]) @function
-(assignment_expression right: [(arrow_function) (function_expression) (class)]) @function
-(function_expression name: (_)) @function
-"""
-_TS = f"""{_JS} (public_field_definition) @value
-(interface_body [(property_signature) (method_signature)] @value)
-(type_alias_declaration value: (object_type [(property_signature) (method_signature)] @value))
-(class_body (method_signature) @value)
-(enum_body [(property_identifier) (enum_assignment)] @value)
-(required_parameter (accessibility_modifier)) @value
-"""
-_C = """
-(field_declaration) @value (enumerator) @value (preproc_def) @value
-(translation_unit (declaration) @value) (preproc_ifdef (declaration) @value)
-(preproc_if (declaration) @value) (preproc_else (declaration) @value)
-(linkage_specification (declaration) @value) (declaration_list (declaration) @value)
-"""
-_QUERIES = {
-    "bash": '((command name: (command_name) @_name) @alias (#eq? @_name "alias"))',
-    "c": _C,
-    "cpp": f"""{_C} (field_declaration_list (declaration) @value)
-        (template_declaration (declaration) @value) (namespace_definition) @space""",
-    "csharp": """(enum_member_declaration) @value (event_declaration) @value
-        (event_field_declaration (variable_declaration (variable_declarator) @value))
-        (record_declaration (parameter_list (parameter) @value))
-        [(namespace_declaration) (file_scoped_namespace_declaration)] @space""",
-    "elixir": r"""((call target: (identifier) @_name) @call
-            (#match? @_name "^def(module|protocol|impl|guardp?|delegate|macrop?|p)?$"))
-        (unary_operator operand: (call target: (identifier) (arguments))) @attribute""",
-    "go": "(field_declaration) @value (method_elem) @function",
-    "haskell": """(data_constructor) @value (newtype_constructor) @value
-        (gadt_constructor) @value (field name: (_)) @value
-        (class_declarations (signature) @function) (local_binds (function) @function)""",
-    "java": """(enum_constant) @value (annotation_type_element_declaration) @function
-        (record_declaration parameters: (formal_parameters (formal_parameter) @value))""",
-    "javascript": f"{_JS} (field_definition) @value",
-    "kotlin": """(enum_entry) @value (class_parameter ["val" "var"]) @value
-        (companion_object) @type""",
-    "lua": """(field name: (identifier) value: (function_definition)) @function
-        (assignment_statement (expression_list value: (function_definition))) @function""",
-    "php": """(property_element) @value (enum_case) @value (property_promotion_parameter) @value
-        (namespace_definition) @space""",
-    "python": """(class_definition body: (block (expression_statement (assignment) @value)))
-        (function_definition body: (block (expression_statement
-            (assignment left: (attribute)) @attribute)))""",
-    "ruby": """((call method: (identifier) @_name) @attribute
-        (#match? @_name "^(attr_(accessor|reader|writer)|define_method|alias_method)$"))
-        (alias) @function""",
-    "rust": "(field_declaration) @value (enum_variant) @value",
-    "scala": """(simple_enum_case) @value (full_enum_case) @type (class_parameter) @value
-        [(val_declaration) (var_declaration)] @value""",
-    "swift": "(enum_entry) @value (protocol_property_declaration) @value",
-    "tsx": _TS,
-    "typescript": _TS,
-    "zig": """(container_field) @value (struct_declaration (variable_declaration) @value)
-        (enum_declaration (variable_declaration) @value)
-        (union_declaration (variable_declaration) @value)""",
-}
 _DEFINING: tuple[Role, ...] = ("type", "function", "scope")
 _TYPED = "function"  # of Haskell: also the type of one
 _ROLES: dict[str, Role] = {**{role: role for role in _DEFINING}, "space": "space"}
@@ -105,13 +46,21 @@ _PROPERTIES = frozenset({"assignment", "required_parameter", "property_promotion
 _LOCAL: Literal[0] = 0
 
 
+def _read_query(grammar: str) -> str:
+    """The query of a grammar, after the one that its first line inherits."""
+    path = Path(__file__).with_name("queries") / f"{grammar}.scm"
+    text = path.read_text("utf-8") if path.exists() else ""
+    inherited = re.match(r"; inherits: (\w+)", text)
+    return (_read_query(inherited[1]) if inherited else "") + text
+
+
 @cache
 def _query_for(grammar: str) -> Query:
     from tree_sitter import Query
 
     language = load_language(grammar)
     known = set(map(language.node_kind_for_id, range(language.node_kind_count))) - {_TYPED}
-    parts = [_QUERIES.get(grammar, "")]
+    parts = [_read_query(grammar)]
     for role in _DEFINING:
         parts += [f"({kind}) @{role}" for kind in node_types_of(grammar, role) if kind in known]
     return Query(language, "\n".join(parts))

@@ -46,7 +46,7 @@ class Breaks:
 
 
 def split_lines(data: bytes, start: int, end: int) -> list[int]:
-    """Cuts after `start` that bring a stretch below the limit: at lines, else at soft ends."""
+    """Cuts after `start` that keep each piece below the limit: at line or soft ends."""
     cuts = [start]
     step = min(MAX_BYTES, (end - start) // -(-(end - start) // TARGET) + 200)
     while end - cuts[-1] > MAX_BYTES:

@@ -31,7 +31,7 @@ _DEFINING = frozenset({"type", "function", "scope", "call"})
 
 @dataclass(slots=True)
 class _Level:
-    """One container on the way down: its remaining children, and what it is."""
+    """A container being walked: its remaining children, and its kind."""
 
     nodes: Iterator[Node]
     large: bool
@@ -155,7 +155,7 @@ _SCRIPT_END = re.compile(rb"</script\s*>", re.IGNORECASE)
 
 
 def find_names(data: bytes, language: str) -> tuple[Symbol, ...]:
-    """What a file defines, without a syntax tree of the whole: by patterns, keys and scripts."""
+    """The definitions of a file without a grammar, from patterns, keys and embedded scripts."""
     if not is_written(data):
         return ()
     if language in KEYED:
@@ -167,7 +167,7 @@ def find_names(data: bytes, language: str) -> tuple[Symbol, ...]:
 
 
 def _name_scripts(data: bytes) -> tuple[Symbol, ...]:
-    """What the scripts in a page define, with the lines of the page."""
+    """The definitions in a page's scripts, with line numbers of the page."""
     blank, at, grammar = [], 0, "javascript"
     while (script := _SCRIPT.search(data, at)) and (end := _SCRIPT_END.search(data, script.end())):
         blank += [NOT_BREAKS.sub(b" ", data[at : script.end()]), data[script.end() : end.start()]]

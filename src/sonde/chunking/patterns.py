@@ -1,7 +1,8 @@
 """Names by patterns, for languages without a grammar and where a tree has gaps.
 
-One table: per language the lines that define something. The lines of a definition end where the
-indentation falls back to its own (with the closing line), or, in flat languages, at the next one.
+`patterns.txt` says per language which lines define something. The lines of a definition end where
+the indentation falls back to its own (with the closing line), or, in flat languages, at the next
+one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Literal
 
 from sonde.chunking.symbols import find_lead as find_lead_by
@@ -35,122 +37,6 @@ _PARTS = {
     "<end>": r"[ \t]*\r?$",
 }
 """What stands for what in the table: blanks, names, the parts of a signature."""
-_TABLE = r"""
-ada: t (?i:package(?: body)?|type|task) <d> ;; f (?i:procedure|function) <n>
-assembly: f! <d>:(?!:) ;; v! \.?(?:equ|set|define) <n> ;; f! <n> (?i:proc|macro)\b
-awk: f func(?:tion)? <n>
-batch: f! :<n><end>
-bazel starlark: f def <n> ;; v <n>~=[^=] ;; k name~=~["']([^"'\n]+)
-clojure: t+ \(ns <lisp> ;; t \((?:defprotocol|defrecord|deftype|definterface) <lisp>
-  f \((?:[\w.]+/)?(?:defn-?|defmacro|defmulti|defmethod) <lisp> ;; v \((?:def|defonce) <lisp>
-cmake: f (?i:function|macro)~\(~<d> ;; v (?i:set|option)~\(~<d>
-  k (?i:add_(?:library|executable|custom_target)|project)~\(~<d>
-coffeescript: t class <n> ;; f <n>~[:=]~(?:\([^)\n]*\)~)?[-=]>
-common-lisp: t \((?i:defclass|defstruct|deftype|defpackage|define-condition) \(?<lisp>
-  f \((?i:defun|defmacro|defgeneric|defmethod) <lisp>
-  v \((?i:defvar|defparameter|defconstant) <lisp>
-crystal: t <words>(?:class|module|struct|enum|lib) <n>
-  f <words>(?:def|macro|fun) (?:self\.)?(\w+[?!]?)
-css scss less sass stylus: v (--[\w-]+|[$@][\w-]+)~: ;; f @(?:mixin|function) ([\w-]+)
-  k ((?:[.#:*&\[>+]|[a-z@])(?:[^{};\n]*[^{};\s])?)~(?:\{|,<end>)
-dart: t (?:\w+ ){0,3}(?:class|enum|mixin|extension|typedef) <n> ;; f <type>*get <n>~(?:=>|\{)
-  f <call><type>*<n><body>
-  v (?:static|const|final|late)(?: [\w<>?,.]+){0,3} <n>~[=;]
-dockerfile: k! (?i:FROM)[ \t][^\n]*[ \t](?i:AS) <d> ;; v (?i:ARG|ENV) <n>
-elm: t (?:port )?(?:type(?: alias)?|module) <d> ;; f <n>~:(?=\s)
-emacs-lisp: f \((?:cl-)?(?:defun|defmacro|defsubst|defmethod|defgeneric) <lisp>
-  v \((?:defvar|defcustom|defconst|defvar-local|defface|defgroup) <lisp>
-  t \((?:cl-defstruct|define-(?:minor|derived)-mode) \(?<lisp>
-erlang: f! ([a-z]\w*)\([^;)\n]*\)[^;\n]*-> ;; t+ -module\(([\w']+) ;; t! -record\(([\w']+)
-  v! -define\((\w+) ;; t! -type (\w+)
-fish: f function <d> ;; v set (?:-\w+ )*<n>
-fortran: f (?i:(?:(?!end)[\w()=*,]+ ){0,4}(?:subroutine|function)) <n>~(?:\(|\r?$)
-  t+ (?i:module|program) <n><end> ;; t (?i:type)(?:[^\n(]*::)?~<n><end>
-fsharp: t (?:type|module|namespace|exception) (?:\w+ )?<d>
-  f (?:let|static member|member|override|abstract)(?: (?:rec|inline|private))* (?:\w+\.)?<n>
-gdscript: t class(?:_name)? <n> ;; f (?:static )?func <n>
-  v (?:@\w+ )?(?:var|const|signal|enum) <n>
-gherkin: t! Feature:~(\S(?:[^\n]*\S)?)
-  f! (?:Scenario(?: Outline)?|Example):~(\S(?:[^\n]*\S)?)
-gleam: t (?:pub )?(?:opaque )?type <n> ;; f (?:pub )?fn <n> ;; v (?:pub )?const <n>
-glsl hlsl: t struct <n> ;; f <call><type>+[*&]*<n><body> ;; v (?:#define|(?:uniform|in|out) \w+) <n>
-gradle: k (?:task |tasks\.register\(["'])<d> ;; f def <n>~\( ;; k <n>~\{
-graphql: t (?:extend )?(?:type|interface|input|enum|union|scalar|directive) @?<n>
-  f (?:query|mutation|subscription|fragment) <n> ;; v <n>(?:\([^)\n]*\))?~:~\[?[A-Z]
-groovy: t <words>(?:class|interface|enum|trait) <n> ;; f <call><type>+[*&]*<n><body> ;; k <n>~\{
-haxe: t <words>(?:class|interface|enum|typedef|abstract) <n> ;; f <words>function <n>
-hcl: k (?:resource|data) "([^"\n]+)" "([^"\n]+)"~\{ ;; k <n>~(?:\{|=[^=])
-  k (?:variable|output|module|provider|job|group|task) "([^"\n]+)"~\{
-html vue svelte astro template razor handlebars: k [^\n<]*<[^>\n]*\bid=["']([^"'\s<>{}]+)["']
-  k [^\n<]*<h[1-6][^>\n]*>\s*([^<>{}\s](?:[^<>{}\n]*[^<>{}\s])?)\s*</h[1-6]>
-  f \{%-?~(?:macro|block) (\w+)
-jinja: f \{%-?~(?:macro|block) (\w+)
-julia: t+ (?:bare)?module <n> ;; t (?:mutable )?(?:struct|abstract type|primitive type) <n>
-  f (?:function|macro) (?:\w+\.)*<n> ;; f <n>\([^=\n]*\)(?:::[^\s=]{1,200}+)?~=[^=] ;; v const <n>~=
-just: f @?<d>(?:[ \t][^:=\n]*)?:(?!=) ;; v (?:export )?<d>~:=
-make: v! (?:export |override )?([A-Za-z_][\w.-]*)~(?::{0,3}|\?|\+|!)= ;; f define ([\w.-]+)
-  f! (\.?[^\s:#=$%.][^\s:#=$%]*+)(?:[ \t][^\n:=#]*+)?::?(?![=:])
-meson: v <n>~=[^=] ;; k (?:executable|library|project|test|option|custom_target)\(~'([^'\n]+)
-nim: f (?:proc|func|method|iterator|template|macro|converter) `?([^\s`(*\[]+)
-  t <n>\*?(?:~\[[^\]\n]*\])?(?:~\{\.[^}\n]*\.\})?~=~(?:ref )?(?:object|enum)
-nix: k <d>~=[^=]
-objective-c: t+ @(?:interface|implementation|protocol) <n> ;; f [-+]~\([^)\n]*\)~<n>
-  v @property[^;\n]*[ \t*]<n>~; ;; v #define <n> ;; f <call><type>+[*&]*<n><body>
-  t (?:typedef )?(?:struct|enum|union) <n> ;; t typedef [^;{}\n]*\b(?:NS_ENUM|NS_OPTIONS)\(\w+,~<n>
-ocaml: t (?:and|type|module(?: type)?|class|exception) (?:rec )?(?:'\w+ |\([^)\n]*\) )?<n>
-  f (?:let|and|val|method|external)(?: (?:rec|inline|private))* <n>
-pascal: f (?i:procedure|function|constructor|destructor) (?:\w+\.)?<n> ;; t (?i:unit|program) <n>
-  t <n>~=~(?i:class|record|interface|object)\b
-perl: f sub ([\w:]+) ;; t+ package ([\w:]+) ;; v (?:our|use constant) [$@%{]?~(\w+)
-plsql: f <create>?(?i:FUNCTION|PROCEDURE)<table>
-  t <create>(?i:PACKAGE(?: BODY)?|TYPE|TABLE|VIEW|TRIGGER)<table>
-powershell: f (?i:function|filter|workflow) (?:\w+:)?<d> ;; t (?i:class|enum) <n>
-prisma: t (?:model|enum|type|view|datasource|generator) <n>
-protobuf: t (?:message|enum|service|oneof|extend) <d> ;; f rpc <n> ;; v <n>~=~-?\d+~[;\[]
-  v (?:[\w.]+ )?(?:[\w.]+|map~<[^>\n]*>) <n>~=~\d+~[;\[]
-purescript: t (?:data|newtype|type|class|module) <d> ;; f <n>~::(?=\s)
-qml: v (?:readonly )?property [\w<>.]+ <n> ;; f function <n> ;; k id:~<n>
-r: f `?<d>`?~(?:<-|=)~function\b ;; v! <d>~<-(?!~function)
-  t set(?:Class|RefClass|Generic|Method)\(~["']([\w.]+)
-racket scheme: f \(define(?:-syntax(?:-rule)?|/contract|\*)? \(+<lisp> ;; v \(define <lisp>
-  t \((?:struct|define-record-type) <lisp>
-solidity: t (?:abstract )?(?:contract|interface|library|struct|enum) <n>
-  f (?:function|modifier|event|error) <n> ;; f (constructor)~\(
-sql: f! <create>(?i:FUNCTION|PROCEDURE|AGGREGATE)<table> ;; v [`"\[]?([a-z_]\w*)[`"\]]? <column>
-  v <create>(?i:INDEX(?: CONCURRENTLY)?)<table>
-  t <create>(?i:(?:MATERIALIZED )?(?:TABLE|VIEW|TYPE|SCHEMA|TRIGGER|SEQUENCE|DOMAIN|ROLE))<table>
-standard-ml: f (?:fun|and) <n> ;; v val (?:rec )?<n>
-  t (?:structure|signature|functor|datatype|type) <n>
-systemverilog verilog: t (?:virtual )?(?:module|interface|class|package|program) <n>
-  f (?:virtual )?(?:function|task) (?:[\w\[\]:]+ )*<n>~[(;] ;; v `define <n>
-tcl: f proc ([\w:]+) ;; t namespace eval ([\w:]+)
-thrift: t (?:struct|service|enum|exception|union|typedef \S+) <n>
-  v (?:const \S+|\d+:~(?:\w+ )?[\w<>,.]+) <n>
-vhdl: t (?i:entity|architecture|package(?: body)?|component) <n> ;; f (?i:procedure|function) <n>
-vim: f fu(?:n|nc|nction)?!? (?:[sgl]:)?([\w#.]+) ;; v let [gs]:(\w+)~=
-  f com(?:mand)?!? (?:-\S+ )*([A-Z]\w*)
-visual-basic: t (?i:(?:(?!end)\w+ ){0,3}(?:class|module|structure|enum|interface)) <n><end>
-  f (?i:(?:(?:public|private|friend|shared|static|protected) )*(?:sub|function|property)) <n>
-xml: k [^\n<]*<[\w:.-]++[^>\n]*\b(?:name|id|key|x:Key|x:Name)=["']([^"'\s<>{}]+)
-yacc: f! <n>\s*:(?!:) ;; v! %token[^\n]*?[ \t]<n>
-c cpp: t <words>(?:struct|union|enum|class) <n>\s*[:{] ;; f (?<![ \t])<call><type>+[*&]*<n><body>
-  v #~define <n> ;; t typedef [^;{}\n]*[ *]<n>; ;; t @(?:interface|protocol) <n>
-csharp java: t <words>(?:class|interface|enum|record|struct) <n>
-  f (?:(?:public|private|protected|internal|static|unsafe|async|override|final) )+<type><n>~[<(]
-d vala apex hack: t <words>(?:class|struct|enum|union|interface|trait) <n>
-  f <call><type>+[*&]*<n><body>
-kotlin: t (?:\w+ ){0,4}(?:class|interface|object) <n>
-  f (?:[\w@]+ ){0,5}fun (?:[^\n(=]*[ \t.>])?<n>~\(
-  v (?:(?:private|internal|const|override|lateinit|protected|public) )+va[lr] <n>
-swift: t (?:[\w@]+ ){0,4}(?:class|struct|enum|protocol|actor|extension) <n>
-  f (?:[\w@]+ ){0,4}func <n>
-typescript tsx javascript: f (?:export )?(?:default )?(?:declare )?(?:async )?function\*? <n>
-  t (?:export )?(?:default )?(?:declare )?(?:abstract )?(?:class|interface|enum|namespace) <n>
-  t (?:export )?(?:declare )?type <n>[<=\s]
-  f (?:export )?(?:const|let|var) <n>~=~(?:async~)?(?:\([^()\n]*\)|\w+)~=>
-"""
-"""Per language, or several: kind (t, f, v, k) and what follows the indentation. After the kind, `!`
-ends the lines at the next definition, `+` makes it hold all up to the next such."""
 _TOKEN = re.compile(r"\[[^\]]*\]|\\.|<[a-z]+>|[ ~]")
 _CLOSING = re.compile(rb"[ \t]*(?:[}\])]|(?i:end\w*)\b|</|#\}|esac\b|done\b|fi\b)")
 _OPENING = re.compile(
@@ -183,7 +69,9 @@ class Found:
 def _read_table() -> dict[str, list[str]]:
     table: dict[str, list[str]] = {}
     names: list[str] = []
-    for line in _TABLE.strip().split("\n"):
+    for line in Path(__file__).with_name("patterns.txt").read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
         if not line.startswith(" "):
             heading, _, line = line.partition(":")
             names = heading.split()
@@ -228,7 +116,7 @@ def _find_end(data: bytes, one: Found) -> int:
 
 
 def find_named(data: bytes, language: str) -> tuple[Symbol, ...]:
-    """What the patterns of a language find, in order, with lines and qualified names."""
+    """The definitions that a language's patterns find, in order, with lines and qualified names."""
     found: dict[int, Found] = {}
     for kind, mark, pattern in _patterns_for(language):
         for match in pattern.finditer(data):
@@ -269,7 +157,7 @@ def _qualify(data: bytes, found: Sequence[Found]) -> Iterator[Symbol]:
 
 
 def fill_gaps(symbols: tuple[Symbol, ...], data: bytes, language: str) -> tuple[Symbol, ...]:
-    """Symbols of a tree with errors, and those of its language's patterns that it lacks."""
+    """The symbols of a tree with syntax errors, plus those that only the patterns find."""
     if not has_patterns(language):
         return symbols
     known = set(map(_last_and_line, symbols))
@@ -282,7 +170,7 @@ def fill_gaps(symbols: tuple[Symbol, ...], data: bytes, language: str) -> tuple[
 
 
 def _qualify_by(one: Symbol, types: Sequence[Symbol]) -> Symbol:
-    """A symbol that lost its type in the tree, with the innermost type that holds its lines."""
+    """A symbol whose enclosing type the tree missed, qualified by the innermost one around it."""
     held = [t for t in types if t.start_line < one.start_line and one.end_line <= t.end_line]
     return one._replace(name=f"{held[-1].name}.{one.name}") if held and "." not in one.name else one
 

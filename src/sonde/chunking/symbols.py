@@ -54,7 +54,7 @@ _WRAPPER = re.compile(
 )
 """Nodes around one definition, which begins where they begin."""
 _PUNCTUATION = frozenset("export default type const let var ( { ; ,".split())
-"""Tokens that may stand between the lead of a wrapper and what it holds."""
+"""Tokens that may stand between the first word of a wrapper and the definition in it."""
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ def index_lines(data: bytes) -> Callable[[int], int]:
 def list_symbols(
     definitions: Sequence[Definition], data: bytes, grammar: str
 ) -> tuple[Symbol, ...]:
-    """What a file defines; equations of one function are one definition."""
+    """The definitions of a file; the equations of one function count as one."""
     found: list[Symbol] = []
     # `Node.start_point` of tree-sitter 0.26 crashes the process
     line_at = index_lines(data)
@@ -114,7 +114,7 @@ def list_symbols(
 
 
 def clean_name(text: str) -> str:
-    """A name as it is shown, without type arguments; empty if it is none."""
+    """A name for display, without type arguments; empty if it is not a name."""
     if text.isidentifier():
         return text if len(text) <= _MAX_NAME else ""
     name = _NAME_NOISE.sub("", _GENERIC.sub("", text)).replace("::", ".").replace("\\", ".")

@@ -57,7 +57,7 @@ def tag_file(path: str, kind: Kind, content: Iterable[str] = ()) -> list[str]:
 
 
 def fold_tag(tag: str) -> str:
-    """A tag as it is compared: lower case, no hash, no blanks around it."""
+    """A tag normalised for comparison: lower case, without hash and surrounding blanks."""
     plain = _LINK.sub(r"\1", tag.strip()).lstrip("#")
     return " ".join(plain.lower().split())
 

@@ -67,8 +67,7 @@ def _run(argv: Sequence[str]) -> int:
     collect_rarely()
     open_logs(None, "debug" if args.verbose else "critical")
     console = Console(sys.stdin, sys.stdout, sys.stderr, os.environ)
-    session, run = make_session(args, console)
-    return finish_session(session, run)
+    return finish_session(make_session(args, console))
 
 
 def _find_command(args: Arguments) -> Command:
@@ -99,8 +98,8 @@ def make_session(
     console: Console,
     lend_app: Callable[[Settings, Path], App] | None = None,
     serve_client: Callable[..., None] | None = None,
-) -> tuple[Session, str]:
-    """The session of a command line, and the `module:function` that runs it."""
+) -> Session:
+    """The session of a command line."""
     from sonde.cli.session import Session
 
     command = _find_command(args)
@@ -108,15 +107,15 @@ def make_session(
         # in JSON, a byte that is not UTF-8 is written as the escape of its surrogate
         console.stdout.reconfigure(errors="backslashreplace")
     open_app = partial(_open_own_app, models=command.models)
-    return Session(args, console, open_app, lend_app, serve_client), command.run
+    return Session(args, console, open_app, lend_app, serve_client)
 
 
-def finish_session(session: Session, run: str) -> int:
+def finish_session(session: Session) -> int:
     """Run the command of a session; its errors become messages and exit codes."""
     from sonde.errors import SondeError
 
     try:
-        code = _call(run, session)
+        code = _call(_find_command(session.args).run, session)
         session.console.stdout.flush()
         return code
     except SondeError as error:

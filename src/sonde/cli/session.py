@@ -191,7 +191,7 @@ class Session:
             work.cancel()
 
     def show_path(self, path: str, project: str | None = None) -> str:
-        """A path of the project as seen from the working directory."""
+        """A path of the project, relative to the working directory."""
         if project is None and self.args.command == "search" and self.args.all_projects:
             return path
         opened = self.app.workspace.projects.get(Path(project)) if project else self.opened

@@ -79,7 +79,7 @@ def run_program(command: list[str], text: bytes | None, environ: Mapping[str, st
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Where a command line was typed: its streams, environment and folder."""
+    """The terminal of a command: its streams, environment and working directory."""
 
     stdin: TextIO | None
     stdout: TextIO
@@ -93,7 +93,7 @@ class Console:
     """Whether questions can be asked; else a question raises `OwnTerminalNeeded`."""
 
     def is_interactive(self) -> bool:
-        """Whether somebody sees a question, on stderr, and can answer it."""
+        """Whether a user can see a question on stderr and answer it on stdin."""
         return self.stdin is not None and self.stdin.isatty() and self.stderr.isatty()
 
     def ask_yes(self, question: str) -> bool:
@@ -110,7 +110,7 @@ class Console:
 
 
 class OwnTerminalNeeded(BaseException):
-    """A question in a process that has no terminal of its own."""
+    """Raised by a question in a process without a terminal of its own."""
 
 
 def open_screen(stream: TextIO, color: ColorChoice, environ: Mapping[str, str]) -> Screen:

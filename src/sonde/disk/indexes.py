@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.disk.scan import TreeScan
-from sonde.disk.scope import find_home_folder, read_path, resolve_path, shorten_path
+from sonde.disk.scope import read_path, resolve_path, shorten_path
 from sonde.disk.trees import Disk, ScanReport
 from sonde.errors import NodeMissing
 from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path
 from sonde.projects.find import require_consent
 from sonde.runtime.jobs import Job, JobRecord, mint_handle
-from sonde.runtime.system import now_ms
+from sonde.runtime.system import find_home_folder, now_ms
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, DiskIndex, Node
 from sonde.types import Caller

@@ -18,8 +18,9 @@ from sonde.errors import NodeMissing
 from sonde.policy.metadata import Facts, list_live, look_at_names, look_live
 from sonde.policy.read import decode_text, may_show, open_shown
 from sonde.policy.roots import show_path
-from sonde.stores.disk.base import FILE, OK, PENDING, STATES, DiskIndex, Node, Sort, TreeStore
+from sonde.stores.disk.base import FILE, OK, PENDING, STATES, DiskIndex, Node, Sort
 from sonde.stores.disk.filters import KINDS
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.types import Content
 
 _PREVIEW_BYTES = 64 * 1024  # as documented: about a thousand lines of text
@@ -46,7 +47,7 @@ class FolderEntry:
 
     @property
     def listable(self) -> bool:
-        """Whether it can be listed in turn."""
+        """Whether it is a folder that can be listed."""
         return self.node.listable if self.node else self.kind == "directory"
 
 
@@ -93,7 +94,7 @@ class NodeDetail:
 
     @property
     def state(self) -> str:
-        """Its state in the scan, unless it is changed or gone by now."""
+        """Its state in the scan, or `changed` or `gone` if the disk differs now."""
         return STATES[self.node.state] if self.since == STATES[OK] else self.since
 
     @property
@@ -109,7 +110,7 @@ class NodeDetail:
 
 @dataclass(frozen=True, slots=True)
 class LiveDetail:
-    """A name that the scan has not reached, as it is on the disk."""
+    """The current metadata of a name that the scan has not reached."""
 
     place: Place
     facts: Facts

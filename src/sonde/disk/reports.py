@@ -13,8 +13,9 @@ from sonde.runtime.jobs import Job
 from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.stores.disk import base
-from sonde.stores.disk.base import DiskIndex, Node, Plan, ReportKind, ReportRow, Scan, TreeStore
+from sonde.stores.disk.base import DiskIndex, Node, Plan, ReportKind, ReportRow, Scan
 from sonde.stores.disk.filters import read_moment
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.types import Progress
 
 REPORTS: Mapping[ReportKind, str] = {

@@ -21,7 +21,8 @@ from sonde.policy.metadata import Descent, measure_blocks
 from sonde.runtime.system import now_ms
 from sonde.runtime.work import Work
 from sonde.stores.disk import base
-from sonde.stores.disk.base import ROOT_ID, Batch, Node, TreeStore, sort_names
+from sonde.stores.disk.base import ROOT_ID, Batch, Node, sort_names
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.types import Progress
 
 _KINDS = {stat.S_IFREG: base.FILE, stat.S_IFDIR: base.FOLDER, stat.S_IFLNK: base.LINK}

@@ -17,8 +17,9 @@ from sonde.errors import FileMissing, HandleUnknown, NodeMissing, NotScanned, Ou
 from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path, split_inside
 from sonde.runtime.jobs import mint_handle
-from sonde.runtime.system import now_ms
-from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession, Sort, TreeStore
+from sonde.runtime.system import find_home_folder, now_ms
+from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession, Sort
+from sonde.stores.disk.sqlite import TreeStore
 from sonde.types import Caller
 
 _MAX_PATH_BYTES = 700  # of a path in an answer, as JSON
@@ -46,7 +47,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ShellPreferences:
-    """How a session wants its listings."""
+    """The preferences of a session: units, length and order of listings."""
 
     units: str = "bytes"
     limit: int = 20
@@ -87,14 +88,6 @@ def read_path(text: str, cwd: str, home: Path | None) -> Path:
             raise OutsideRoots("the home folder is unknown")
         text = str(home / text[2:])
     return Path(os.path.normpath(Path(cwd or "/", text)))
-
-
-def find_home_folder() -> Path | None:
-    """The home folder, if there is one."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None
 
 
 def _locate(disk: Disk, session: ShellSession, target: Path) -> Place:
@@ -298,7 +291,7 @@ def miss_node(place: Place, what: str) -> NodeMissing:
 
 
 def _follow_links(tree: TreeStore, place: Place) -> Node | None:
-    """The node behind a link on the way, if the link leads to a place in the same tree."""
+    """Follow links along a path, if they lead to a place in the same tree."""
     names = place.names
     for _ in range(_MAX_LINK_HOPS):
         for count in range(1, len(names) + 1):

@@ -128,7 +128,7 @@ def _number_of(found: ResourceSet, handle: str) -> int:
 def combine_sets(
     disk: Disk, first: ResourceSet, how: base.Combination, second: ResourceSet, name: str
 ) -> ResourceSet:
-    """A new set that combines two; those stay as they are."""
+    """A new set that combines two, leaving both unchanged."""
     if first.index != second.index:
         raise InvalidRequest(
             "sets of two indexes", user_message="Only sets of the same index can be combined."
@@ -273,7 +273,7 @@ def explain_query(disk: Disk, query: SavedQuery) -> Plan:
 
 
 def _gather_context(disk: Disk, index: DiskIndex, where: Filter, work: Work) -> Context:
-    """What a filter needs beyond metadata: files found by content, compared copies."""
+    """The inputs of a filter beyond metadata: files found by content, compared copies."""
     tests = list(dict.fromkeys(filters.list_conditions(where)))
     if _DUPLICATE in tests:
         compare_copies(disk, index).join(work)

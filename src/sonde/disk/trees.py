@@ -20,7 +20,8 @@ from sonde.projects.project import Workspace
 from sonde.runtime.jobs import HANDLE_LENGTH, HANDLE_LETTERS
 from sonde.runtime.work import WriterLock
 from sonde.stores.disk import base
-from sonde.stores.disk.base import Key, Member, Node, ResourceSet, SavedStore, Totals, TreeStore
+from sonde.stores.disk.base import Key, Member, Node, ResourceSet, Totals
+from sonde.stores.disk.sqlite import SavedStore, TreeStore
 
 _MAX_OPEN_TREES = 16  # each keeps a few file descriptors and a page cache
 _MAX_CONNECTIONS = 1_000
@@ -86,7 +87,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SetSummary:
-    """A resource set, how much it holds and, where it is shown alone, the first of its entries."""
+    """A resource set with its totals and, when shown alone, its first entries."""
 
     set: ResourceSet
     totals: Totals
@@ -141,20 +142,12 @@ class ScanReport:
 class Disk:
     """Scanned trees with their handles; stores are opened on first use."""
 
-    def __init__(
-        self,
-        folder: Path,
-        workspace: Workspace,
-        open_saved: Callable[[], SavedStore],
-        open_tree: Callable[[str], TreeStore],
-    ) -> None:
+    def __init__(self, folder: Path, workspace: Workspace) -> None:
         self.folder = folder
         self.workspace = workspace
         """Its jobs, its signing key, and the projects that search contents."""
         self.starting = threading.Lock()
         """Held while looking up or creating an index, so that a folder gets only one."""
-        self._open_saved = open_saved
-        self._open_tree = open_tree
         self._sessions: OrderedDict[tuple[str, str], str] = OrderedDict()
         """User and connection -> the session that a call without a handle means."""
         self._locks: dict[str, WriterLock] = {}
@@ -164,7 +157,7 @@ class Disk:
         self._guard = threading.Lock()
 
     def seen_by(self, workspace: Workspace) -> Disk:
-        """The same disk for the caller whose workspace this is."""
+        """A view of this disk for the caller of a workspace; stores are shared."""
         view = copy.copy(self)
         view.workspace = workspace
         return view
@@ -174,7 +167,7 @@ class Disk:
         return [one for one in self.saved.newest(base.DiskIndex, user) if self._admits(one)]
 
     def get_index(self, handle: str, user: str) -> base.DiskIndex | None:
-        """One of them by its handle."""
+        """The scanned folder with this handle, if it is the user's and within reach."""
         found = self.saved.get(base.DiskIndex, handle, user)
         return found if found and self._admits(found) else None
 
@@ -199,7 +192,7 @@ class Disk:
         """Sessions, indexes, resource sets and queries."""
         with self._guard:
             if not self._saved:
-                self._saved.append(self._open_saved())
+                self._saved.append(SavedStore(self.folder / "files.db"))
             return self._saved[0]
 
     def tree(self, index: str) -> TreeStore:
@@ -214,15 +207,16 @@ class Disk:
 
     def _open(self, index: str) -> TreeStore:
         """The store of an index; a damaged file is set aside, to be scanned again."""
+        place = self.folder / "trees" / f"{index}.db"
         try:
-            return self._open_tree(index)
+            return TreeStore(place)
         except IndexCorrupt as error:
             log.warning("the tree %s is set aside: %s", index, error)
             # logs before their database: one left behind would be replayed into the new one
             for path in sorted(self.folder.glob(f"trees/{index}.db*"), reverse=True):
                 if not path.name.endswith(".bak"):
                     path.replace(path.with_name(f"{path.name}.bak"))
-            return self._open_tree(index)
+            return TreeStore(place)
 
     def lock(self, index: str) -> WriterLock:
         """The right to scan an index."""

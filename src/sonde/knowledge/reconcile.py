@@ -73,7 +73,7 @@ class Reconciler:
             self._flush()
 
     def finish(self) -> None:
-        """Store the entries held back, and remove those that no file has any more."""
+        """Store the entries that were held back, and remove those whose file has none left."""
         for path, key, entry in self._held:
             self._put(path, key, entry, self._find_moved(path, entry))
         self._flush()

@@ -69,7 +69,7 @@ class ProtocolError(Exception):
 
 
 class ClientRefusedError(Exception):
-    """The client answered a request with an error, or with something else than was asked for."""
+    """The client answered a request with an error or in an unexpected form."""
 
 
 class Client(Protocol):

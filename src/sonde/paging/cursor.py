@@ -40,7 +40,7 @@ class BrokenSealError(ValueError):
 def seal(
     value: object, purpose: str, key: bytes, *, signature_bytes: int = _SIGNATURE_BYTES
 ) -> str:
-    """A token that holds a JSON value and is valid for one purpose."""
+    """A signed token that holds a JSON value and is valid for one purpose."""
     payload = json.dumps(value, separators=(",", ":")).encode()
     return _to_text(payload) + "." + _to_text(_sign(payload, purpose, key, signature_bytes))
 
@@ -185,7 +185,7 @@ class ResultSets:
         self._closed = threading.Event()
 
     def sealed_with(self, key: bytes) -> ResultSets:
-        """The same rankings, whose cursors are signed with another key."""
+        """A view of these rankings whose cursors are signed with another key."""
         view = copy.copy(self)
         view._key = key  # noqa: SLF001 - of a copy of itself
         return view

@@ -47,7 +47,7 @@ _Stamp = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Known:
-    """A folder as of its last listing."""
+    """The state of a folder at its last listing."""
 
     path: str
     """Relative to the root, with a slash at the end; empty for the root itself."""
@@ -57,7 +57,7 @@ class _Known:
     """None if it must be listed again in any case."""
     ignore_files: dict[str, _Stamp] = field(default_factory=dict)
     git: GitRules | None = None
-    """Those of the repository that begins here, or around the root."""
+    """The rules of the repository that begins here; for the root, of the one it is in."""
     files: dict[str, _Stamp] = field(default_factory=dict)
     """Path -> stamp; includes files that are too large, which may shrink."""
     folders: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class Census:
             return {path: self._entries[path] for path in same if path in self._entries}
 
     def list_skipped(self) -> list[Skipped]:
-        """What the last look left out, a folder with everything in it as one."""
+        """The files and folders that the last look skipped; a skipped folder counts as one."""
         with self._guard:
             return [
                 replace(found, path=prefix + found.path) if prefix else found
@@ -172,7 +172,7 @@ class _Count:
         return changed
 
     def confirm(self, paths: Collection[str]) -> Iterator[str]:
-        """Those of these files that are as in the last look, like every folder down to them."""
+        """The given files that have not changed since the last look, nor any folder above them."""
 
         @cache
         def is_listed(folder: str) -> bool:
@@ -242,7 +242,7 @@ class _Count:
             return False
 
     def _check_files(self, known: _Known) -> bool | None:
-        """Whether any file changed; None if one is gone."""
+        """Whether any file changed; None if one was deleted."""
         look_at, base, changed = os.lstat, self._base, False
         for path, stamp in known.files.items():
             try:

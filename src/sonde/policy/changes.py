@@ -1,4 +1,4 @@
-"""How changes are noticed: events of watched folders, and commits of git repositories.
+"""Detection of changes: events of watched folders, and commits of git repositories.
 
 Events are hints. They may be late, coalesced or lost, so the receiver compares files.
 

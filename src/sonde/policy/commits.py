@@ -35,7 +35,7 @@ _LINKS = ("HEAD", "config", "objects", "objects/pack", "objects/info", "refs", "
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit, with the paths that may be seen of it."""
+    """One commit, with those of its paths that policy admits."""
 
     id: str
     author: str
@@ -105,7 +105,7 @@ def read_commits(root: Path, ids: Sequence[str], rules: Rules) -> Iterator[Commi
 
 
 def _run_git(root: Path, arguments: Sequence[str], given: bytes = b"") -> bytes:
-    """The output of a git command, in an environment that runs nothing else."""
+    """Run git in an environment that starts no other program. Returns its output."""
     find_history(root)
     options = [part for setting in _SAFE for part in ("-c", setting)]
     environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
@@ -126,7 +126,7 @@ def _run_git(root: Path, arguments: Sequence[str], given: bytes = b"") -> bytes:
 
 
 class Checkout(NamedTuple):
-    """What is checked out: the commit, its branch if one is, and where it comes from."""
+    """The checked-out commit, its branch if any, and the remote."""
 
     commit: str
     branch: str
@@ -137,7 +137,7 @@ class Checkout(NamedTuple):
 
 
 def read_checkout(root: Path) -> Checkout:
-    """What is checked out in the project's repository."""
+    """The commit, branch and remote that are checked out in a project."""
     commit = _run_git(root, ("rev-parse", "--verify", "HEAD")).decode().strip()
     branch = _run_git(root, ("rev-parse", "--abbrev-ref", "HEAD")).decode().strip()
     if branch == "HEAD":  # detached, as in CI: the remote's branch at this commit, if just one is

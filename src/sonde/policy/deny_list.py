@@ -126,7 +126,7 @@ class DeniedNames:
         return None
 
     def find_copied(self, name: str) -> str | None:
-        """The same for a file that may be a copy; None for a sample."""
+        """The row that matches a file or what it is a copy of; None for a sample."""
         found = self.find(name)
         if not found and (name.endswith(_COPY_ENDS) or name.startswith("copy of ")):
             copied = _COPY.fullmatch(name)

@@ -1,4 +1,4 @@
-"""Which folders were touched since they were asked about last, as Linux itself counts it.
+"""Folders that changed since the last call, from inotify on Linux.
 
 The kernel notes a change before the call that made it returns, and says when it had to drop notes;
 so folders without a note have the same names and files as before. What it does not note: a change
@@ -80,7 +80,7 @@ class FolderEvents:
 
 
 def open_events(root: Path, folders: int) -> FolderEvents | None:
-    """Events of a root with so many folders; None where the system does not tell them exactly."""
+    """Watch a root with this many folders; None where the system does not report every change."""
     limit = read_watch_limit()
     room = (limit or 0) // _SHARE
     if folders > room or find_silent_file_system([root]):

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from sonde.policy.changes import GitRules, Repository, find_repository, find_repository_around
+from sonde.runtime.system import find_home_folder
 from sonde.text.globs import compose
 
 GIT_FOLDER = ".git"
@@ -45,10 +46,7 @@ def read_git_rules(place: Path, *, around: bool = False) -> GitRules | None:
 
 def _read_config(repository: Repository) -> tuple[Path, int]:
     """The user's ignore file, and how many bytes the name of an object has."""
-    try:
-        home = Path.home()
-    except RuntimeError:  # the user has no home
-        home = repository.place
+    home = find_home_folder() or repository.place
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
     own = os.environ.get("GIT_CONFIG_GLOBAL")
     users = [Path(own)] if own else [folder / "config", home / ".gitconfig"]

@@ -90,7 +90,7 @@ def _strip_spaces(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """What git tracks, for paths of a project in a working tree or around it."""
+    """The tracked files of a repository, for paths of a project inside or around it."""
 
     files: frozenset[str]
     folders: frozenset[str]
@@ -129,7 +129,7 @@ class Scope:
         return self.tracked is None or not self.tracked.holds(path, folder=folder)
 
     def enter(self, path: str) -> Scope:
-        """The scope in a folder of this one that has no ignore files of its own."""
+        """The scope of a subfolder without ignore files of its own."""
         if self.tracked and not self.ignored and self._decide("git", path, folder=True):
             return replace(self, ignored=True)
         return self

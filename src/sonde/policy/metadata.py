@@ -76,7 +76,7 @@ class Descent:
         return self._top().list_names()
 
     def look_at(self, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-        """The metadata of these names; those that are gone are left out."""
+        """The metadata of these names; missing ones are left out."""
         return self._top().look_at_all(names)
 
     def look_here(self) -> os.stat_result:
@@ -147,7 +147,7 @@ def list_live(root: Path, path: str) -> list[Facts]:
 
 
 def look_at_names(root: Path, path: str, names: Iterable[str]) -> dict[str, Facts]:
-    """The current metadata of names in a folder, and as `.` of the folder; what is gone is missing.
+    """The current metadata of names in a folder, and of the folder as `.`, without missing ones.
 
     Raises `OSError` if that cannot be known: the folder may not be entered, or a link leads there.
     """

@@ -212,7 +212,7 @@ class ShownFile:
     mtime_ns: int
     path: str
     unseen_from: int
-    """The first byte that was not looked through when it was opened."""
+    """Where the part begins that was not scanned for secrets when the file was opened."""
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
         """Its bytes from `start` to before `end`; raises `FileNotAdmitted` at a secret. Each part
@@ -319,7 +319,7 @@ def read_document(root: Path, path: str, most_bytes: int) -> bytes | Skipped:
 
 
 def read_document_parts(root: Path, path: str, part_bytes: int) -> Iterator[bytes]:
-    """The same in parts, for a file that is too large to be read whole. Raises `OSError`."""
+    """The bytes of a file in parts, if it is too large to read whole. Raises `OSError`."""
     base = root.parent if root.is_file() else root
     descriptor, _ = open_below(base, split_inside(base, path))
     with os.fdopen(descriptor, "rb") as file:

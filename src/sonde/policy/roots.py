@@ -182,7 +182,7 @@ class Folder(Closing):
             raise
 
     def spell(self, name: str) -> str:
-        """A composed name as it is on disk, where its accents may be apart; itself if not there."""
+        """How a composed name is spelled on disk; unchanged if it does not exist."""
         if name.isascii():
             return name
         try:
@@ -210,7 +210,7 @@ class Folder(Closing):
         return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def look_at_all(self, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-        """The metadata of many names; those that are gone or inaccessible are left out."""
+        """The metadata of many names; missing and inaccessible ones are left out."""
         descriptor = self._descriptor
         for name in names:
             try:

@@ -184,7 +184,7 @@ def _continues(line: bytes) -> bool:
 
 
 def _find_spans(data: bytes, path: str, *, strict: bool = False) -> list[_Span]:
-    """Where the secrets of a text are, in order."""
+    """The places of the secrets in a text, in order."""
     found = []
     for shape in (*_find_shapes(data), *([_WEAK] if strict else [])):
         for match, group in _find_values(shape, data, path, strict=strict):

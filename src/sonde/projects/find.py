@@ -133,7 +133,7 @@ def _may_use(workspace: Workspace, folder: Path, work: Work) -> bool:
 
 
 def indexed_project(workspace: Workspace, project: str | None = None) -> Project:
-    """The same, or `IndexNotFound`; `IndexTooNew` when a newer version has written it."""
+    """The project, which must have an index. Raises `IndexNotFound` or `IndexTooNew`."""
     found = require_index(find_project(workspace, project))
     load_metadata(found.folder)
     return found
@@ -161,7 +161,7 @@ def readable_project(workspace: Workspace, project: str | None) -> Project:
 
 
 def name_scope(workspace: Workspace, project: str | None) -> str | None:
-    """What a search is over: on a server of a shared index, all of it unless something is named."""
+    """The scope of a search: without a name, everything on a server of a shared index."""
     return ALL if project is None and workspace.mirrors else project
 
 
@@ -220,7 +220,7 @@ def projects_asked(
 def projects_to_read(
     workspace: Workspace, project: str | None, conditions: Sequence[QueryCondition]
 ) -> list[Project]:
-    """The same for what needs no index: one project may be any that is found."""
+    """As `projects_asked`, for searches that need no index: a single project may lack one."""
     branches = workspace.mirrors and project and project.startswith("@")
     if project == ALL or branches or any(one.field in ("repo", "branch") for one in conditions):
         return projects_asked(workspace, project, conditions)
@@ -228,7 +228,7 @@ def projects_to_read(
 
 
 def note_missing(workspace: Workspace, project: str | None) -> str:
-    """How many repositories a search of all of them has to leave out; empty if none."""
+    """A note on the repositories that a search of all leaves out; empty if none."""
     if workspace.mirrors is None or project != ALL:
         return ""
     here, wanted = workspace.mirrors.list_defaults(workspace.reach.admits)

@@ -27,7 +27,7 @@ _LARGE_S = 10.0  # how long a project that has so many counts as large, without 
 
 
 class KnownFiles(ProjectPart):
-    """What is remembered of a project's files between two scans."""
+    """The state of a project's files that is kept between two looks at them."""
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
@@ -54,7 +54,7 @@ class KnownFiles(ProjectPart):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """A project's files beside its index, at one moment."""
+    """A project's files compared with its index at one moment."""
 
     files: int
     """Files that should be indexed."""
@@ -118,7 +118,7 @@ def is_too_large(project: Project) -> bool:
 
 
 def find_stale_files(project: Project, known: Mapping[str, FileState | None]) -> set[str]:
-    """Which of these files are not as they are known, or as they are indexed where None is."""
+    """The files that differ from their known state, or from the index where that is None."""
     states = {path: state for path, state in known.items() if state}
     unknown = known.keys() - states.keys()
     for store in project.stores().values() if unknown else ():
@@ -129,7 +129,7 @@ def find_stale_files(project: Project, known: Mapping[str, FileState | None]) ->
 
 
 def describe_deep_vectors(workspace: Workspace, project: Project) -> str:
-    """How many chunks have deep vectors, while that is not all of them."""
+    """A note on how many chunks have deep vectors; empty if all do."""
     if workspace.deep:
         have, total = coverage_of(project.stores(), workspace.deep.name)
         if 0 < have < total:

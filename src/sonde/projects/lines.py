@@ -274,7 +274,7 @@ _CODINGS: tuple[tuple[int, Callable[[str], int]], ...] = (
 def find_changed_hits(
     workspace: Workspace, hits: Iterable[Hit], *, just_searched: bool
 ) -> set[tuple[str, str]]:
-    """Project and path of those hits whose files are no longer as they were when searched.
+    """Project and path of the hits whose files have changed since they were searched.
 
     Right after the search, files that it compared with the disk itself are not compared again.
     """

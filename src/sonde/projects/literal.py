@@ -36,7 +36,7 @@ _LONGEST_LINE = 300  # characters that are kept of a matching line; minified cod
 
 @dataclass(frozen=True, slots=True)
 class LiteralHits:
-    """What a query names or spells in one project, and a note about it."""
+    """The hits that a query names or spells in one project, and a note on them."""
 
     hits: Sequence[Hit] = ()
     note: str = ""

@@ -88,7 +88,7 @@ class PageRequest:
         return given
 
     def bound(self) -> dict[str, object]:
-        """What must agree with the search that a cursor continues."""
+        """The parameters that must match those of the search that a cursor continues."""
         query = {"query": self.query} if self.query else {}
         return {"tool": f"{self.mode}_search"} | query | self.given()
 
@@ -97,7 +97,7 @@ class PageRequest:
         return {**_DEFAULTS, "top_k": self.most_hits, **self.bound()}
 
     def scan(self, under: str) -> LineScan:
-        """The same as a scan for lines below a folder."""
+        """This request as a scan for lines below a folder."""
         given = _list_given(self, LineScan.__dataclass_fields__)
         return LineScan(self.query, paths=(under,) if under else (), **given)
 
@@ -139,7 +139,7 @@ def _list_given(options: PageRequest | PageView, names: Collection[str]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class PagedRanking:
-    """What a search with pages found, and what every page says of it."""
+    """The result of a paged search, and the facts that every page repeats."""
 
     hits: Sequence[Hit]
     stats: StoreCounts
@@ -177,7 +177,7 @@ class MatchPage:
     ranking: PagedRanking
     view: PageView
     changed: Collection[tuple[str, str]]
-    """Project and path of files that are no longer as they were when searched."""
+    """Project and path of files that have changed since they were searched."""
     question: Question | None
     """For chunks: they are cut to the lines that answer it."""
     expression: Expression | None
@@ -186,7 +186,7 @@ class MatchPage:
 
     @property
     def hits(self) -> Sequence[Hit]:
-        """As many as the page may have."""
+        """The hits of this page, before the budget is applied."""
         return self.results.hits[self.offset : self.offset + self.view.size]
 
     @property
@@ -233,7 +233,7 @@ class MatchPage:
         return trim_line(hit, spans[0][0] if spans else 0, limit)
 
     def _read(self, hit: Hit) -> FileText | None:
-        """The file as it is now; None when it cannot be read any more."""
+        """The current text of a file; None if it can no longer be read."""
         key = (hit.project, hit.path)
         if key not in self._texts:
             content = None
@@ -354,7 +354,7 @@ def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str
 
 
 def _count_index(projects: Sequence[Project]) -> StoreCounts:
-    """What the index holds; nothing where there is none, or none that can be read."""
+    """The size of the indexes; zero for one that is missing or unreadable."""
     found: list[StoreCounts] = []
     for project in projects:
         with suppress(errors.CatalogError):

@@ -66,7 +66,7 @@ class SearchPage:
     offset: int
     question: Question
     changed: Collection[tuple[str, str]]
-    """Project and path of files that are no longer as they were when searched."""
+    """Project and path of files that have changed since they were searched."""
     freshness: str = ""
     """Empty on further pages."""
     note: str = ""
@@ -128,7 +128,7 @@ def _rank_asked(workspace: Workspace, request: Request, work: Work) -> tuple[Que
 
 
 def _rank_related(workspace: Workspace, request: Request, work: Work) -> tuple[Question, Ranking]:
-    """What is near to a place or a passage, without itself."""
+    """Hits similar to a place or a passage, without the place itself."""
     request = request.read(named_only=True)
     projects = projects_asked(workspace, request.project, request.conditions)
     for project in projects:
@@ -229,7 +229,7 @@ def rank_everywhere(
 
 @contextmanager
 def _noting_failure(project: Project, failures: dict[str, CatalogError]) -> Iterator[None]:
-    """Of many projects one may be broken; alone it is the answer."""
+    """Record a failure in `failures`, so that one broken project does not fail a search of many."""
     try:
         yield
     except Cancelled:

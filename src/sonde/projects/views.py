@@ -157,7 +157,7 @@ class ContextRanking:
     """The files that views were made from; None if chunk files answered."""
 
     def list_stale(self, workspace: Workspace) -> set[str]:
-        """The ids of the chunks that are no longer as they were when searched."""
+        """The ids of the chunks that have changed since they were searched."""
         chunks = [result.chunk for result in self.results]
         if self.states is None:
             files = open_chunk_files(workspace, self.project)

@@ -150,7 +150,7 @@ class Child:
         return answer
 
     def kill(self) -> None:
-        """Kill it at once; a thread that waits for an answer gets `EOFError`."""
+        """Kill the process; a thread that waits for an answer gets `EOFError`."""
         self._process.kill()
 
     def end(self) -> None:

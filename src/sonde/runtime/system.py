@@ -107,6 +107,14 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def find_home_folder() -> Path | None:
+    """The home folder, if there is one."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
 def count_cores() -> int:
     """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -134,7 +142,7 @@ def read_memory(process: int | None = None) -> tuple[int, int]:
 
 
 def read_birth(number: int) -> str:
-    """The start time of a process in ticks since boot; empty if it is gone, and outside Linux."""
+    """The start time of a process in ticks since boot; empty if it has ended, and outside Linux."""
     try:
         text = (PROC / str(number) / "stat").read_text(errors="replace")
         return text.rpartition(")")[2].split()[19]

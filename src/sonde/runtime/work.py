@@ -47,7 +47,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what it holds."""
+        """Release its resources."""
 
     def __enter__(self) -> Self:
         return self
@@ -131,7 +131,7 @@ class WriterLock:
             return True
 
     def is_in_place(self) -> bool:
-        """Whether the held lock still excludes others; with its file deleted it does not."""
+        """Whether the held lock still excludes others; false if its file was deleted."""
         return self._descriptor >= 0 and self._is_in_place(self._descriptor)
 
     def _try(self) -> bool:

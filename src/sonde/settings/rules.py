@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from sonde.values import to_camel
+
 Strategy = Literal["realtime", "lazy", "git"]
 Chunking = Literal["syntax", "recursive"]
 StoreName = Literal["sqlite", "lance"]
@@ -307,9 +309,7 @@ class Settings:
 
 
 RULES: dict[str, Rule] = {
-    one.name: replace(
-        one.metadata["rule"], key=re.sub("_(.)", lambda found: found[1].upper(), one.name)
-    )
+    one.name: replace(one.metadata["rule"], key=to_camel(one.name))
     for one in fields(Settings)
     if "rule" in one.metadata
 }

@@ -140,7 +140,7 @@ class Mirrors:
         return list(filter(fits, names))[:MOST_NAMED]
 
     def name_root(self, root: Path) -> str:
-        """The name of the branch with this root; any other path as it is."""
+        """The name of the branch with this root; any other path unchanged."""
         ours = root.is_relative_to(self._trees)
         return (name_mirror(root.relative_to(self._trees)) if ours else "") or str(root)
 

@@ -7,7 +7,6 @@ push that is killed leaves only unnamed rows, which the next push reuses.
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -38,6 +37,7 @@ from sonde.shared.seed import collect_vectors, find_base, open_workplace
 from sonde.shared.snapshot import Snapshot, save_snapshot
 from sonde.stores.chunks.base import ChunkStore, Vectors
 from sonde.types import FileState, Kind, ParsedFile, Progress, Skipped
+from sonde.values import to_camel
 
 _MISSING_AT_ONCE = 4_096  # chunks without a deep vector that are looked up together
 
@@ -72,7 +72,7 @@ class PushReport:
 
 def _spell_keys(facts: Mapping[str, object]) -> dict[str, object]:
     """As other answers spell them: `left_out` is `leftOut`."""
-    return {re.sub("_(.)", lambda m: m[1].upper(), name): value for name, value in facts.items()}
+    return {to_camel(name): value for name, value in facts.items()}
 
 
 class _RecordedStore:

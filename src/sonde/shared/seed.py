@@ -64,7 +64,7 @@ def _find_for(project: Project) -> tuple[SharedIndex, PushedCommit]:
 
 @contextmanager
 def open_workplace(project: Project, name: str, work: Work) -> Iterator[Path]:
-    """An empty folder beside the index for one process at a time, removed afterwards."""
+    """A temporary folder next to the index, for one process at a time."""
     folder = project.folder / name
     with translate_os_errors(folder), WriterLock(project.folder, f"{name}.lock").held(work):
         shutil.rmtree(folder, ignore_errors=True)

@@ -209,7 +209,7 @@ def load_leader(folder: Path) -> dict[str, object]:
 
 
 def save_refused(folder: Path, refused: Refusals) -> None:
-    """Write the files that were read and refused, as of their stamps."""
+    """Write the refused files with their stamps."""
     files = {path: list(refused[path]) for path in sorted(refused)}
     write_json(folder / "refused-files.json", {"formatVersion": 1, "files": files})
 

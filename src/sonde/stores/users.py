@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import secrets
-import time
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,7 +22,8 @@ from typing import Any, Literal, get_args
 
 from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.runtime.private import make_folder
-from sonde.runtime.system import now_ms, try_lock
+from sonde.runtime.system import now_ms
+from sonde.runtime.work import WriterLock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 from sonde.types import LOCAL, Json
 
@@ -35,7 +35,6 @@ USER_NAME = re.compile(r"[a-z0-9][a-z0-9._+@-]{0,63}")
 EVERYONE = "all"
 """In place of a user: grants to it are grants to every user."""
 _FORMAT = 4  # of the file of keys; 2 added grants, 4 collections to add to
-_POLL_S = 0.02  # another process holds the lock for a few milliseconds
 log = logging.getLogger(__name__)
 _SIGNING_KEY_BYTES = 32  # the length of a digest of HMAC-SHA256
 
@@ -56,6 +55,7 @@ class Users:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._lock = WriterLock(path.parent, f"{path.stem}.lock")
         self._stamp: tuple[int, int] | None = None
         self._keys: list[Key] = []
         self._by_digest: dict[str, Key] = {}
@@ -152,12 +152,7 @@ class Users:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the file, with the newest keys loaded."""
-        with translate_os_errors(self._path):
-            make_folder(self._path.parent)
-            lock = self._path.with_suffix(".lock").open("w")
-        with lock:
-            while not try_lock(lock.fileno()):
-                time.sleep(_POLL_S)
+        with self._lock.held():
             self._refresh()
             yield
 
@@ -207,7 +202,7 @@ def _check_name(user: str) -> None:
 
 
 def digest_token(token: str) -> str:
-    """The digest under which a key is stored."""
+    """The digest under which a key or a token is kept."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 

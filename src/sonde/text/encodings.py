@@ -81,7 +81,7 @@ def decode_utf16(data: bytes) -> str | None:
 
 
 def to_utf8(data: bytes) -> bytes:
-    """Convert UTF-16 to UTF-8, which all parsers read; other data are returned as they are."""
+    """Convert UTF-16 to UTF-8, which all parsers read; other data are returned unchanged."""
     text = decode_utf16(data)
     return data if text is None else _DECLARED.sub(r"\1", text, count=1).encode()
 

@@ -14,13 +14,11 @@ from sonde.policy.roots import show_path
 from sonde.projects.find import find_job
 from sonde.runtime.work import Work
 from sonde.tools.route import Route
-from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
+from sonde.tools.schema import ConfirmParam, CursorParam, IndexParam, LimitParam, NodeParam, Param
 from sonde.tools.shapes import nodes, shell
 from sonde.tools.tool import Tool, declare_tool
 from sonde.types import Content
 
-IndexParam = Annotated[str, Param("indexId", min_length=1, max_length=64)]
-NodeParam = Annotated[str, Param("nodeId", min_length=1, max_length=64)]
 SortParam = Annotated[Literal["name", "size", "modified"], Param("Order of entries")]
 DepthParam = Annotated[
     int | None, Param("Enter no folders deeper than this", minimum=1, maximum=10_000)

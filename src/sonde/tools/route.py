@@ -1,4 +1,4 @@
-"""What a route is: an address, and the verb that answers there.
+"""Routes: addresses and the verbs that answer there.
 
 A route is served twice: over HTTP its address lies under `/api/`, and what can be read (`GET`) is
 also an MCP resource, `sonde://` and the address. The verb's arguments come from the address, the

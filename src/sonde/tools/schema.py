@@ -153,6 +153,8 @@ ProjectParam = Annotated[
 ConfirmParam = Annotated[
     str | None, Param("Token of the answer that asked", max_length=100, terse=True)
 ]
+IndexParam = Annotated[str, Param("indexId", min_length=1, max_length=64)]
+NodeParam = Annotated[str, Param("nodeId", min_length=1, max_length=64)]
 LimitParam = Annotated[int, Param("Rows of a page", minimum=1, maximum=1000)]
 CursorParam = Annotated[str | None, Param("As in nextPageUrl", max_length=4096)]
 TagsParam = Annotated[

@@ -1,8 +1,7 @@
-"""Who a caller is: tokens from a file, keys of users, and signed tokens (JWT)."""
+"""Identification of callers: tokens from a file, keys of users, and signed tokens (JWT)."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import secrets
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sonde.errors import InvalidRequest
 from sonde.paging.cursor import BrokenSealError, seal, unseal
-from sonde.stores.users import USER_NAME, Users
+from sonde.stores.users import USER_NAME, Users, digest_token
 from sonde.types import LOCAL
 from sonde.web.oidc import SESSION_PREFIX, Person, Provider, decode_token
 
@@ -50,10 +49,6 @@ def load_tokens(token: str | None, path: Path | None) -> list[tuple[str, str]]:
         if not USER_NAME.fullmatch(user):
             raise _refuse(f"'{user}' cannot be a user: use a-z, 0-9, dot, dash, underscore.")
     return pairs
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def _refuse(problem: str) -> InvalidRequest:
@@ -163,7 +158,7 @@ class Keyring:
         """The OpenID Connect provider that people may sign in with."""
         self.signing_key = signing_key
         """The installation's signing key; None if others can connect, so its key is not valid."""
-        self._given = {_digest(token): user for user, token in tokens}
+        self._given = {digest_token(token): user for user, token in tokens}
         self._users = users
         self._issuer = issuer
         self._set: tuple[float, PyJWKSet] | None = None
@@ -176,9 +171,9 @@ class Keyring:
     def find_user(self, token: str) -> str | None:
         """The user of a token, or None; the time it takes reveals nothing about other tokens."""
         own = self.own_key
-        if own and hmac.compare_digest(_digest(token), _digest(own)):
+        if own and hmac.compare_digest(digest_token(token), digest_token(own)):
             return LOCAL
-        user = self._given.get(_digest(token))
+        user = self._given.get(digest_token(token))
         if user is None and self._users is not None:
             user = self._users.find_user(token)
         if user is None and self._issuer and token.count(".") == 2:

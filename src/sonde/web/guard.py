@@ -244,7 +244,7 @@ def _read_config(scope: Scope) -> Mapping[str, Any]:
 
 
 def name_cookie(host: str) -> str:
-    """The server's cookie: one for each port, since browsers do not tell ports apart."""
+    """The name of the session cookie: one per port, since browsers share cookies between ports."""
     port = host.rpartition(":")[2]
     return f"sonde_{port}" if port.isdecimal() else "sonde"
 

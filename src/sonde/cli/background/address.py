@@ -37,7 +37,7 @@ _SHOWN = ("TERM", "NO_COLOR", "COLUMNS", "PAGER", "LESS", "VISUAL", "EDITOR", "P
 
 
 class Address:
-    """Where a caller's process listens, and what identifies it."""
+    """The socket of a caller's background process, and the facts that identify it."""
 
     def __init__(self, home: str, environ: Mapping[str, str], config: str, stamp: object) -> None:
         self.home = home

@@ -65,7 +65,7 @@ class Background:
         self._sources: dict[str, int] = {}
 
     def is_idle(self, seconds: float) -> bool:
-        """Whether nobody was connected for this long."""
+        """Whether no caller was connected for this long."""
         if self.kinds:
             self._last_call = time.monotonic()
         return time.monotonic() - self._last_call > seconds
@@ -134,7 +134,7 @@ class Background:
 
 
 class Connection:
-    """One caller, from its first message to its end."""
+    """One connected caller, from its first message until it disconnects."""
 
     def __init__(self, background: Background, connection: socket.socket) -> None:
         self._background, self._socket = background, connection
@@ -215,7 +215,7 @@ class Connection:
         nowhere = io.TextIOWrapper(io.BytesIO())
         console = Console(None, nowhere, nowhere, hello["environ"], Path(hello["here"]))
         lend = partial(self._background.lend_app, stays=True)
-        finish_session(*make_session(args, console, lend, serve))
+        finish_session(make_session(args, console, lend, serve))
         if not is_ready:  # what is wrong, the caller's own process says
             self._channel.send({"alone": True})
 
@@ -244,8 +244,8 @@ class Connection:
             run=run_program,
             asks=False,
         )
-        session, run = make_session(args, console, self._background.lend_app)
-        work = threading.Thread(target=self._work, args=(session, run), name="sonde-command")
+        session = make_session(args, console, self._background.lend_app)
+        work = threading.Thread(target=self._work, args=(session,), name="sonde-command")
         work.start()
         while message := self._channel.receive():
             if "code" in message:
@@ -257,14 +257,14 @@ class Connection:
         codes.put(-1)
         work.join()
 
-    def _work(self, session: Session, run: str) -> None:
+    def _work(self, session: Session) -> None:
         from sonde.cli.parse import FOUND, INTERRUPTED
         from sonde.cli.run import finish_session
         from sonde.cli.terminal import OwnTerminalNeeded
 
         answer: dict[str, object] = {}
         try:
-            code = finish_session(session, run)
+            code = finish_session(session)
             session.console.stdout.flush()
             session.console.stderr.flush()
             answer = {"code": INTERRUPTED if session.interrupted else code}

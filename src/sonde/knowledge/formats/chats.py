@@ -50,7 +50,7 @@ def make_branches(
 
 
 def _climb(nodes: Mapping[str, MessageNode], leaf: str, taken: set[str]) -> tuple[list[Piece], str]:
-    """The messages up to a leaf that are not taken, and the node that they branch off from."""
+    """The messages from a leaf up to the first taken node, and that node."""
     said: list[Piece] = []
     while leaf in nodes and leaf not in taken:
         taken.add(leaf)

@@ -57,7 +57,7 @@ def read_named_rows(file: File) -> Iterator[Mapping[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """How to recognise the next row of a list, which is the last of the `containers`."""
+    """How to recognise the next row of the innermost list of `containers`."""
 
     containers: tuple[Any, ...]
     start: re.Pattern[str]

@@ -1,4 +1,4 @@
-"""What MCP says about messages on a pipe, in both generations: versions, envelopes, parameters.
+"""The rules of MCP for messages on a pipe, old and new: versions, envelopes, parameters.
 
 Refusals are worded as the SDK words them; a test compares the two.
 """

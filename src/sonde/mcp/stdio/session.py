@@ -106,7 +106,7 @@ class PipeRequest:
 
 
 class PipeSession:
-    """One client; it is answered from construction on."""
+    """One client. Requests are answered as soon as the session is created."""
 
     def __init__(
         self, wire: Wire, make_listing: Callable[[], Listing], early: Lists | None = None
@@ -127,7 +127,7 @@ class PipeSession:
         self._asked: dict[str, tuple[PipeRequest, Future[Json]]] = {}
         """Requests of ours, and the answers that verbs wait for."""
         self._last_asked = secrets.randbits(30)
-        """Not from 1 on: a late answer to another session of this client is not taken for one."""
+        """Random at first: no late answer to an earlier session matches a request of this one."""
         self._workers = ThreadPoolExecutor(CALLS_PER_USER, "sonde-call")
         self._key = secrets.token_bytes(32)
         threading.Thread(target=self._read, name="sonde-stdin", daemon=True).start()
@@ -253,7 +253,7 @@ class PipeSession:
                 self._workers.submit(self._work, request)
 
     def _identify(self, request: PipeRequest) -> None:
-        """Who sends a request: the client of the handshake, or the one named in the request."""
+        """Set the client of a request: from the handshake, or from the request itself."""
         meta = request.params.get("_meta") or {}
         is_enveloped = VERSION_KEY in meta and request.method != "initialize"
         if self._is_modern is None:

@@ -17,7 +17,7 @@ from sonde.types import Json
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 MAX_DEPTH = 200
-"""Brackets inside brackets; no verb takes more, and parsers of either side have a limit."""
+"""How deep brackets may be nested: more than any verb needs, less than JSON parsers can take."""
 MAX_UNREAD = 100
 """No further call is begun while the client leaves this many messages unread."""
 DRAIN_S = 2.0
@@ -154,7 +154,7 @@ class Wire:
 
 
 def collect(send: Callable[[list[Json]], None], count: int) -> Callable[[Json | None], None]:
-    """Sends so many answers together; None stands for one that is not given."""
+    """Gather the answers of a batch and send them together; None is a missing answer."""
     answers, lock = list[Json | None](), threading.Lock()
 
     def add(answer: Json | None) -> None:

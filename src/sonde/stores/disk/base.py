@@ -1,13 +1,13 @@
-"""Protocols and values of disk storage: scanned trees, and saved handles on them."""
+"""Values of disk storage: scanned trees, and saved handles on them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from sonde.stores.disk.filters import KINDS, Condition, Filter
+from sonde.stores.disk.filters import KINDS, Condition
 
 FILE, FOLDER, LINK, OTHER = range(len(KINDS))
 STATES = tuple("ok pending unreadable mount loop too_deep vanished linked outside".split())
@@ -174,97 +174,6 @@ class Context:
     """The nodes that match, by condition on contents."""
 
 
-class TreeStore(Protocol):
-    """The nodes of one index.
-
-    Every write is atomic. Any number of threads and processes may read while one writes.
-    """
-
-    def begin_scan(self, started_ms: int) -> tuple[int, int]:
-        """Open a scan. Returns its number and the first free id."""
-
-    def finish_scan(self, scan: int, finished_ms: int, *, nodes: int, size: int) -> None:
-        """Close a scan and drop the oldest history."""
-
-    def scans(self) -> list[Scan]:
-        """The kept scans, newest first."""
-
-    def apply(self, scan: int, batch: Batch) -> None:
-        """Write a batch."""
-
-    def between(self, parent: int, low: str | None, high: str | None) -> Mapping[str, Node]:
-        """Children by name with low <= name < high, in the order of `sort_names`."""
-
-    def get(self, id_: int) -> Node | None:
-        """One node."""
-
-    def find(self, names: Sequence[str]) -> Node | None:
-        """The node at these names from the root down."""
-
-    def trail(self, id_: int) -> list[Node]:
-        """The nodes from the root to this one; empty if it is gone."""
-
-    def children(
-        self, parent: int, limit: int, sort: Sort = "name", after: Key | None = None
-    ) -> list[Node]:
-        """Children in that order, starting after a key."""
-
-    def report(
-        self,
-        kind: ReportKind,
-        limit: int,
-        after: Key | None = None,
-        *,
-        now_ms: int = 0,
-        since_scan: int = 0,
-    ) -> Sequence[ReportRow]:
-        """Rows of a report, starting after a key.
-
-        `by-age` measures ages from `now_ms`; `growth` compares with the scan `since_scan`.
-        """
-
-    def explain_report(
-        self, kind: ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
-    ) -> Plan:
-        """The query plan of a report."""
-
-    def history(self, id_: int) -> list[tuple[Scan, int]]:
-        """A node's size at each kept scan since it was first seen, newest first."""
-
-    def select(self, selection: str, where: Filter, context: Context) -> int:
-        """Replace a selection by the nodes that match. Returns how many."""
-
-    def explain(self, where: Filter, context: Context) -> Plan:
-        """The query plan of a filter."""
-
-    def add(self, selection: str, nodes: Iterable[int]) -> None:
-        """Add nodes to a selection; those that do not exist are left out."""
-
-    def discard(self, selection: str, nodes: Iterable[int] | None = None) -> None:
-        """Remove some or all nodes from a selection."""
-
-    def combine(self, selection: str, how: Combination, other: str) -> None:
-        """Replace a selection by its combination with another."""
-
-    def members(self, selection: str, limit: int, after: int = 0) -> list[Member]:
-        """Entries of a selection by id."""
-
-    def totals(self, selection: str) -> Totals:
-        """The totals of a selection."""
-
-    def undigested(self, min_bytes: int) -> Iterator[Node]:
-        """Files of equal size without a current digest."""
-
-    def keep_digests(self, digests: Iterable[tuple[int, int, int, bytes]]) -> None:
-        """Store digests: node, size, time and digest."""
-
-    def digest(self, node: Node) -> bytes | None:
-        """The digest of a file's current contents; None if it is unknown."""
-
-    def close(self) -> None:
-        """Release the file."""
-
-
 def sort_names(names: Iterable[str]) -> list[str]:
     """Names in the order of a store: by code point, with names that are not Unicode last."""
     listed = list(names)
@@ -334,33 +243,3 @@ class SavedQuery:
 
 
 Saved = TypeVar("Saved", ShellSession, DiskIndex, ResourceSet, SavedQuery)
-
-
-class SavedStore(Protocol):
-    """The saved handles of an installation. Callers get only their own."""
-
-    def put(self, value: ShellSession | DiskIndex | ResourceSet | SavedQuery) -> None:
-        """Insert or replace a value, and drop the oldest sessions and unnamed queries."""
-
-    def get(self, kind: type[Saved], id_: str, owner: str) -> Saved | None:
-        """A value of this owner."""
-
-    def newest(
-        self,
-        kind: type[Saved],
-        owner: str,
-        limit: int | None = None,
-        after: Key | None = None,
-        *,
-        named: bool = False,
-    ) -> list[Saved]:
-        """Values of this owner other than sessions, newest first, starting after a key.
-
-        With `named`, only those with a name.
-        """
-
-    def delete(self, kind: type[Saved], id_: str, owner: str) -> bool:
-        """Delete a value, and with an index its sets and queries. Returns whether it existed."""
-
-    def close(self) -> None:
-        """Release the file."""

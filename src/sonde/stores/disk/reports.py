@@ -96,12 +96,17 @@ class ReportReader:
         now_ms: int = 0,
         since_scan: int = 0,
     ) -> Sequence[ReportRow]:
+        """Rows of a report, starting after a key.
+
+        `by-age` measures ages from `now_ms`; `growth` compares with the scan `since_scan`.
+        """
         with self._database.read() as db:
             return _read_report(db, kind, limit, after, now_ms, since_scan)
 
     def explain_report(
         self, kind: base.ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
     ) -> Plan:
+        """The query plan of a report."""
         ran: list[tuple[str, Any]] = []
 
         def record(_cursor: apsw.Cursor, text: str, values: Any) -> bool:
@@ -120,6 +125,7 @@ class ReportReader:
         return Plan(" ".join(text.split()), shown, steps)
 
     def history(self, id_: int) -> list[tuple[Scan, int]]:
+        """A node's size at each kept scan since it was first seen, newest first."""
         with self._database.read() as db:
             node = get_node(db, id_)
             if node is None:
@@ -135,6 +141,7 @@ class ReportReader:
             return rows
 
     def undigested(self, min_bytes: int) -> Iterator[Node]:
+        """Files of equal size without a current digest."""
         with self._database.read() as db:
             found = db.execute(
                 "SELECT n.id FROM nodes n LEFT JOIN digests d "  # noqa: S608

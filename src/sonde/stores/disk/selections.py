@@ -139,6 +139,7 @@ class SelectionTable:
     _database: Database
 
     def select(self, selection: str, where: Filter, context: Context) -> int:
+        """Replace a selection by the nodes that match. Returns how many."""
         with self._database.write() as db:
             statement = _Statement(db, where, context)
             db.execute("DELETE FROM members WHERE selection = ?", (selection,))
@@ -150,6 +151,7 @@ class SelectionTable:
             return db.changes()
 
     def explain(self, where: Filter, context: Context) -> Plan:
+        """The query plan of a filter."""
         with self._database.write() as db:
             statement = _Statement(db, where, context)
             text = f"SELECT n.id FROM nodes n WHERE n.id <> {ROOT_ID} AND {statement.text}"  # noqa: S608
@@ -158,6 +160,7 @@ class SelectionTable:
             return Plan(text, shown, [str(row[3]) for row in steps])
 
     def add(self, selection: str, nodes: Iterable[int]) -> None:
+        """Add nodes to a selection; those that do not exist are left out."""
         with self._database.write() as db:
             db.executemany(
                 "INSERT OR REPLACE INTO members SELECT ?, id, size, mtime FROM nodes WHERE id = ?",
@@ -165,6 +168,7 @@ class SelectionTable:
             )
 
     def discard(self, selection: str, nodes: Iterable[int] | None = None) -> None:
+        """Remove some or all nodes from a selection."""
         query = "DELETE FROM members WHERE selection = ?"
         with self._database.write() as db:
             if nodes is None:
@@ -173,10 +177,12 @@ class SelectionTable:
                 db.executemany(f"{query} AND node = ?", ((selection, node) for node in nodes))
 
     def combine(self, selection: str, how: base.Combination, other: str) -> None:
+        """Replace a selection by its combination with another."""
         with self._database.write() as db:
             db.execute(_COMBINED[how], (selection, other))
 
     def members(self, selection: str, limit: int, after: int = 0) -> list[base.Member]:
+        """Entries of a selection by id."""
         found = self._database.select(
             f"SELECT {COLUMNS}, s.node, s.size, s.mtime, g.name FROM members s "  # noqa: S608
             "LEFT JOIN nodes n ON n.id = s.node LEFT JOIN gone g ON g.id = s.node "
@@ -186,6 +192,7 @@ class SelectionTable:
         return list(map(_to_member, found))
 
     def totals(self, selection: str) -> base.Totals:
+        """The totals of a selection."""
         with self._database.read() as db:
             row = db.execute(
                 f"""

@@ -64,20 +64,25 @@ _ORDERS = """
 _TREE_FORMAT = Format(0x736E6474, (_TREE, _ORDERS))
 
 
-class SqliteTreeStore(ReportReader, SelectionTable):
-    """One index of a disk; see `TreeStore`."""
+class TreeStore(ReportReader, SelectionTable):
+    """The nodes of one index.
+
+    Every write is atomic. Any number of threads and processes may read while one writes.
+    """
 
     def __init__(self, path: Path, *, max_scans: int = _MAX_SCANS) -> None:
         self._database = Database(path, _TREE_FORMAT)
         self._max_scans = max_scans
 
     def begin_scan(self, started_ms: int) -> tuple[int, int]:
+        """Open a scan. Returns its number and the first free id."""
         with self._database.write() as db:
             db.execute("INSERT INTO scans (started) VALUES (?)", (started_ms,))
             scan = db.last_insert_rowid()
             return scan, read_number(db, "SELECT value FROM facts WHERE name = 'last_id'") + 1
 
     def finish_scan(self, scan: int, finished_ms: int, *, nodes: int, size: int) -> None:
+        """Close a scan and drop the oldest history."""
         with self._database.write() as db:
             db.execute(
                 "UPDATE scans SET finished = ?, nodes = ?, size = ? WHERE id = ?",
@@ -97,10 +102,12 @@ class SqliteTreeStore(ReportReader, SelectionTable):
         self._database.shrink()
 
     def scans(self) -> list[Scan]:
+        """The kept scans, newest first."""
         with self._database.read() as db:
             return list_scans(db)
 
     def apply(self, scan: int, batch: Batch) -> None:
+        """Write a batch."""
         with self._database.write() as db:
             _remove(db, scan, batch.removed, whole=True)
             _remove(db, scan, batch.emptied, whole=False)
@@ -124,6 +131,7 @@ class SqliteTreeStore(ReportReader, SelectionTable):
             db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'last_id'", last)
 
     def between(self, parent: int, low: str | None, high: str | None) -> Mapping[str, Node]:
+        """Children by name with low <= name < high, in the order of `sort_names`."""
         end = [] if high is None else [bind_text(high)]
         found = self._database.select(
             f"SELECT {COLUMNS} FROM nodes n WHERE n.parent = ? AND n.name >= ?"  # noqa: S608
@@ -133,10 +141,12 @@ class SqliteTreeStore(ReportReader, SelectionTable):
         return {node.name: node for node in map(to_node, found)}
 
     def get(self, id_: int) -> Node | None:
+        """One node."""
         with self._database.read() as db:
             return get_node(db, id_)
 
     def find(self, names: Sequence[str]) -> Node | None:
+        """The node at these names from the root down."""
         with self._database.read() as db:
             node = get_node(db, ROOT_ID)
             for name in names:
@@ -150,6 +160,7 @@ class SqliteTreeStore(ReportReader, SelectionTable):
             return node
 
     def trail(self, id_: int) -> list[Node]:
+        """The nodes from the root to this one; empty if it is gone."""
         nodes: list[Node] = []
         with self._database.read() as db:
             while id_:
@@ -163,6 +174,7 @@ class SqliteTreeStore(ReportReader, SelectionTable):
     def children(
         self, parent: int, limit: int, sort: Sort = "name", after: Key | None = None
     ) -> list[Node]:
+        """Children in that order, starting after a key."""
         key = _KEYS[sort]
         steps: list[tuple[str, list[Any]]] = [(f"ORDER BY {key}, n.id", [])]
         if after and sort == "name":
@@ -184,15 +196,18 @@ class SqliteTreeStore(ReportReader, SelectionTable):
         return found
 
     def keep_digests(self, digests: Iterable[tuple[int, int, int, bytes]]) -> None:
+        """Store digests: node, size, time and digest."""
         with self._database.write() as db:
             db.executemany("INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)", digests)
 
     def digest(self, node: Node) -> bytes | None:
+        """The digest of a file's current contents; None if it is unknown."""
         query = "SELECT digest FROM digests WHERE node = ? AND size = ? AND mtime = ?"
         rows = self._database.select(query, (node.id, node.size, node.mtime_ms))
         return bytes(rows[0][0]) if rows else None
 
     def close(self) -> None:
+        """Release the file."""
         self._database.close()
 
 
@@ -248,8 +263,8 @@ _TABLES = {
 }
 
 
-class SqliteSavedStore:
-    """Handles of one installation; see `SavedStore`."""
+class SavedStore:
+    """The saved handles of an installation. Callers get only their own."""
 
     def __init__(
         self, path: Path, *, max_sessions: int = _MAX_SESSIONS, max_unnamed: int = _MAX_UNNAMED
@@ -261,6 +276,7 @@ class SqliteSavedStore:
     def put(
         self, value: base.ShellSession | base.DiskIndex | base.ResourceSet | base.SavedQuery
     ) -> None:
+        """Insert or replace a value, and drop the oldest sessions and unnamed queries."""
         row = {f'"{each.name}"': getattr(value, each.name) for each in fields(value)}
         if isinstance(value, base.ShellSession):
             row['"preferences"'] = json.dumps(dict(value.preferences))
@@ -285,6 +301,7 @@ class SqliteSavedStore:
                 )
 
     def get(self, kind: type[Saved], id_: str, owner: str) -> Saved | None:
+        """A value of this owner."""
         key = (bind_text(owner), bind_text(id_))
         rows = self._database.select(f"{_select(kind)} AND id = ?", key)
         return _to_value(kind, rows[0]) if rows else None
@@ -298,6 +315,10 @@ class SqliteSavedStore:
         *,
         named: bool = False,
     ) -> list[Saved]:
+        """Values of this owner other than sessions, newest first, starting after a key.
+
+        With `named`, only those with a name.
+        """
         later = "AND (-created_ms, id) > (?, ?)" if after else ""
         later += " AND name <> ''" if named else ""
         found = self._database.select(
@@ -307,6 +328,7 @@ class SqliteSavedStore:
         return [_to_value(kind, row) for row in found]
 
     def delete(self, kind: type[Saved], id_: str, owner: str) -> bool:
+        """Delete a value, and with an index its sets and queries. Returns whether it existed."""
         table, key = _TABLES[kind], (bind_text(id_), bind_text(owner))
         with self._database.write() as db:
             for inner in ("sets", "queries") if table == "indexes" else ():
@@ -315,6 +337,7 @@ class SqliteSavedStore:
             return db.changes() > 0
 
     def close(self) -> None:
+        """Release the file."""
         self._database.close()
 
 

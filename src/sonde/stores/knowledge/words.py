@@ -59,7 +59,7 @@ class WordIndex(Protocol):
         """The best pieces by BM25; with `inside`, among those that fulfil the conditions."""
 
     def allow(self, numbers: Sequence[int]) -> Ids:
-        """Those of the pieces that fulfil the conditions."""
+        """The pieces among these that fulfil the conditions."""
 
 
 def rank_words(

@@ -17,9 +17,9 @@ from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk import base
 from sonde.text.formats import count_of
-from sonde.tools.disk import IndexParam, start_index
+from sonde.tools.disk import start_index
 from sonde.tools.index import read_job
-from sonde.tools.schema import CursorParam, Param
+from sonde.tools.schema import CursorParam, IndexParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
 from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.types import Content, Json

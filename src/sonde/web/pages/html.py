@@ -15,8 +15,8 @@ from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
-from sonde.disk.scope import find_home_folder
 from sonde.errors import FileMissing, IndexNotFound, NoSuchAddress, SondeError, TokenRequired
+from sonde.runtime.system import find_home_folder
 from sonde.text.formats import count_of, format_age, format_bytes
 from sonde.text.syntax_highlighting import Token
 from sonde.types import Content

@@ -18,7 +18,7 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import Copies, DiskIndex, Member, Node, Totals
 from sonde.stores.disk.filters import KINDS
 from sonde.text.formats import count_of, format_age
-from sonde.tools.disk import IndexParam, NodeParam
+from sonde.tools.schema import IndexParam, NodeParam
 from sonde.tools.shapes.shell import show_epoch, show_name, show_permissions
 from sonde.types import Content
 from sonde.web.pages import html
@@ -33,7 +33,7 @@ _MAX_OPENED = 60  # folders that show their contents: bounds the time that a map
 _MAX_COPIES = 500  # groups of equal files that are marked: the largest
 _DAY_MS = 86_400_000  # 24 hours
 _AGES = {7: "week", 31: "month", 366: "year"}
-"""Days since a change -> the name of the colour; what is older has that of `older`."""
+"""The most days since a change -> the name of the colour; after the last, `older`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Box:
 
 
 def lay_out(sizes: Sequence[float], box: Box) -> list[Box]:
-    """One box for each size, in the same order; sizes are positive, largest first."""
+    """Lay out one box per size, in order; sizes must be positive, largest first."""
     total = sum(sizes)
     if not total:
         return []

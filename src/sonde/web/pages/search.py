@@ -203,7 +203,7 @@ def _show_nothing(asked: SearchForm, found: ResultPage, known: Sequence[str]) ->
 
 
 def _choose_highlight(asked: SearchForm) -> Finder:
-    """What to highlight in titles, and in texts whose exact matches are unknown."""
+    """The words to highlight in titles, and in texts whose exact matches are unknown."""
     if asked.tab in ("lines", "related"):
         return lambda _text: []
     if asked.tab == "paths":
@@ -277,7 +277,7 @@ class Tab:
     icon: str
     placeholder: str
     fields: frozenset[str] = frozenset()
-    """The choices next to the box that apply to it."""
+    """The fields beside the box that this kind of search uses."""
 
 
 _ASKED = frozenset({"project", "mode"})

@@ -120,7 +120,7 @@ def read_pdf_text(project: Project, path: str) -> str:
 
 
 def outline_of(project: Project, path: str, text: str) -> tuple[Symbol, ...]:
-    """What a text defines, whether or not it is indexed as it is."""
+    """The definitions of a text, which need not be the one that is indexed."""
     with suppress(SondeError, RecursionError):
         return parse_source(path, text, kind=project.tree.kind_of(path) or "docs").symbols
     return ()

@@ -94,7 +94,7 @@ def show_keys(
 
 
 def _show_item(title: str, href: str, icon: str, detail: str) -> Markup:
-    """One thing to go to."""
+    """An entry of the palette."""
     return tag("li", tag("a", show_icon(icon), tag("b", title), tag("span", detail, class_="faint"),
                          href=href, class_="open"))  # fmt: skip
 

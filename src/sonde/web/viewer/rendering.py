@@ -70,7 +70,7 @@ class DocumentPlace:
         return None if path.startswith("..") else "" if path == "." else path
 
     def link(self, address: str) -> str | None:
-        """Where a link leads: elsewhere on the web, or to the page of a file on this server."""
+        """The target of a link: elsewhere on the web, or the page of a file on this server."""
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:
             return address if parts.scheme in _WEB_SCHEMES else None

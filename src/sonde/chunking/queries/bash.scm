@@ -1,0 +1,1 @@
+((command name: (command_name) @_name) @alias (#eq? @_name "alias"))

@@ -1,0 +1,2 @@
+(field_declaration) @value
+(method_elem) @function

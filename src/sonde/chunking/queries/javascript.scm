@@ -1,0 +1,2 @@
+; inherits: ecma
+(field_definition) @value

@@ -1,0 +1,2 @@
+(field_declaration) @value
+(enum_variant) @value

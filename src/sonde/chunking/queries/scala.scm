@@ -1,0 +1,4 @@
+(simple_enum_case) @value
+(full_enum_case) @type
+(class_parameter) @value
+[(val_declaration) (var_declaration)] @value

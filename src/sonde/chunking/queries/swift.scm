@@ -1,0 +1,2 @@
+(enum_entry) @value
+(protocol_property_declaration) @value
