@@ -54,10 +54,12 @@ def walk_files(root: Path, rules: Rules, under: str = "") -> Iterator[ListedFile
 
 def walk_folders(root: Path, rules: Rules) -> Iterator[str]:
     """Every folder that may contain admitted files; the root first, as an empty name."""
-    return (found for found in _walk(root, rules, "") if isinstance(found, str))
+    return (each for each in _walk(root, rules, "", only_folders=True) if isinstance(each, str))
 
 
-def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped | str]:
+def _walk(
+    root: Path, rules: Rules, under: str, *, only_folders: bool = False
+) -> Iterator[ListedFile | Skipped | str]:
     """Files as `walk_files` yields them, preceded by the path of their folder."""
     gate = compile_rules(rules)
     levels: list[Level] = []
@@ -71,6 +73,8 @@ def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped
         while levels:
             level = levels[-1]
             for entry in level.entries:
+                if only_folders and not entry.is_dir(follow_symlinks=False):
+                    continue
                 path = level.prefix + compose(entry.name)
                 found = _judge_entry(entry, path, gate, level.scope)
                 if not isinstance(found, Skipped) and is_second_spelling(level.folder, entry):
