@@ -35,8 +35,7 @@ _PIPE_BYTES = 1 << 20
 """Capacity of a pipe, where it can be set; with a smaller one both sides wake up often."""
 _POLL_MS = 100  # how late a cancellation may be noticed
 _LENGTH = struct.Struct("<Q")
-_OWN_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
-"""Number of BLAS threads: for products of single rows a second one is not worth its memory."""
+_BLAS_VARIABLE = "OPENBLAS_NUM_THREADS"  # as it is when numpy is imported
 _PASSED_VARIABLES = (
     *("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "VIRTUAL_ENV"),
     *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"),
@@ -107,6 +106,12 @@ def collect_rarely() -> None:
     gc.set_threshold(_COLLECTED_AFTER)
 
 
+def spare_threads() -> None:
+    """Use one thread for products of vectors, unless the user says otherwise: for those of single
+    rows a second one is no gain, and when it starts it waits busily for 0.1 s."""
+    os.environ.setdefault(_BLAS_VARIABLE, "1")
+
+
 def name_process() -> str:
     """A name for this process that a later process with the same ID does not share."""
     return f"{os.getpid()}:{read_birth(os.getpid())}"
@@ -163,7 +168,7 @@ def start_module(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     # -P: never import from the working directory, which may be the project's
     passed = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, *arguments], env=passed | _OWN_VARIABLES,
+        [sys.executable, "-P", "-m", module, *arguments], env=passed | {_BLAS_VARIABLE: "1"},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         pipesize=_PIPE_BYTES,
     )  # fmt: skip

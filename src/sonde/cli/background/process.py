@@ -27,7 +27,7 @@ from sonde.cli.background import QUICK, find_command
 from sonde.cli.background.address import find_address
 from sonde.cli.background.front import Channel, is_same_user
 from sonde.runtime.private import hide_files
-from sonde.runtime.processes import collect_rarely
+from sonde.runtime.processes import collect_rarely, spare_threads
 
 if TYPE_CHECKING:
     from sonde.app import App
@@ -340,6 +340,7 @@ def serve_callers(listener: int, lock: int, path: str) -> None:
     os.setsid()  # it outlives its caller, and gets no Ctrl-C of that terminal
     os.chdir("/")
     collect_rarely()
+    spare_threads()
     hide_files()
     first, last = sorted((listener, lock))
     for start, end in ((3, first), (first + 1, last), (last + 1, _MAX_FILES)):

@@ -22,6 +22,7 @@ from sonde.errors import (
     StorageUnusable,
 )
 from sonde.runtime.logs import open_logs
+from sonde.runtime.processes import spare_threads
 from sonde.settings import Settings, apply_project_config, load_settings
 from sonde.stores.files import write_text
 from sonde.stores.records import find_config
@@ -191,7 +192,8 @@ def _find_provider(session: Session, settings: Settings) -> Provider | None:
 
 def _read_settings(session: Session, **given: Any) -> tuple[Settings, Settings]:
     """The settings with command-line options, first without and then with the config file of
-    the project the server is started in; also opens the logs."""
+    the project the server is started in; also prepares the process and opens the logs."""
+    spare_threads()
     names = session.args.toolsets
     settings = load_settings(
         session.environ,
