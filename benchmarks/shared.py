@@ -229,7 +229,7 @@ def look_up(url: str, repository: str, filled: Path, counts: Counts) -> None:
     local = SqliteChunkStore(filled, "code")
     chance = random.Random(1)
     paths = chance.sample(sorted(local.files()), min(ASKED, len(local.files())))
-    named = [local.names_of([p])[p] or [("main", "function")] for p in paths]
+    named = [local.symbols_of([p])[p].list_names() or [("main", "function")] for p in paths]
     names = [found[0][0].rpartition(".")[2] for found in named]
     chunks = [(local.chunks_of(path) or [None])[0] for path in paths]
     (model,) = local.models()

@@ -16,7 +16,7 @@ def read_contents(stores: Mapping[Any, ChunkStore]) -> dict[str, Any]:
     for kind, store in stores.items():
         for path, state in store.files().items():
             chunks = [(c.text, c.span, c.header, c.symbol) for c in store.chunks_of(path)]
-            names = store.symbols_of([path]).get(path, [])
+            names = list(store.symbols_of([path]).get(path, []))
             known[f"{kind}:{path}"] = (state.hash, state.size, state.language, chunks, names)
     return known
 

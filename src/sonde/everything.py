@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from sonde.app import App
 from sonde.errors import CatalogError, InvalidRequest
 from sonde.knowledge import service
-from sonde.knowledge.getting import EntryContent
+from sonde.knowledge.getting import EntryContent, FileExcerpt
 from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
 from sonde.knowledge.retrieval import read_retrieval, show_text
@@ -26,7 +26,7 @@ from sonde.searching.likelihood import rate_hits
 from sonde.searching.request import Request, read_asked
 from sonde.searching.search import QueryVectors
 from sonde.stores.knowledge.base import SOURCES
-from sonde.types import FileExcerpt, Hit, Kind, Skipped
+from sonde.types import Hit, Kind, Skipped
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 EVERYWHERE = (*SOURCES, *KINDS)

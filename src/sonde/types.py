@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -64,6 +64,41 @@ class Symbol(NamedTuple):
         """The definition that many lines further down."""
         moved = (self.line + lines, self.start_line + lines, self.end_line + lines)
         return Symbol(self.name, self.kind, *moved)
+
+
+_KINDS = dict(zip("tfvdsk", "type function value declaration section key".split(), strict=True))
+
+
+class Outline:
+    """A file's definitions, of which a search reads a few; their lines and names say which."""
+
+    def __init__(self, text: str = "", of_hash: str = "") -> None:
+        import numpy as np  # slow to import
+
+        self.of_hash = of_hash  # of the file that has them
+        self._kinds, lines, names = text.split("\n", 2) if text else ("", "", "")
+        self.names = names.split("\n") if text else []
+        line, before, after = np.fromstring(lines, np.int64, sep=" ").reshape(-1, 3).T
+        self._lines, self.starts, self.ends = line, line - before, line + after
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, at: int) -> Symbol:
+        lines = self._lines.item(at), self.starts.item(at), self.ends.item(at)
+        return Symbol._make((self.names[at], _KINDS[self._kinds[at]], *lines))
+
+    def list_names(self) -> list[tuple[str, str]]:
+        """Their names and kinds."""
+        return list(zip(self.names, map(_KINDS.__getitem__, self._kinds), strict=True))
+
+    def touch(self, first: int, last: int) -> list[Symbol]:
+        """Those that lie around these lines or begin in them."""
+        places = (self.starts <= last) & (self.ends >= first)
+        return [self[at] for at in places.nonzero()[0].tolist()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,18 +274,6 @@ class HitRow(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class FileExcerpt:
-    """A part of a project's file."""
-
-    uri: str
-    kind: Kind
-    path: str
-    text: str
-    last_modified: int  # epoch milliseconds
-    next_offset: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Content:
     """An answer that is not JSON: a file's text, an image."""
 
@@ -347,30 +370,6 @@ class Progress:
     message: str = ""
     rate: float | None = None  # units per second
     eta_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What one check of an index found and repaired."""
-
-    files: int = 0  # how many were compared
-    changed: int = 0  # files whose content is not what is indexed
-    missing: int = 0  # files that should be indexed and were not
-    gone: int = 0  # indexed files that are no longer there, or no longer admitted
-    broken: int = 0  # files whose chunks, words, names or trigrams were not as written
-    strays: int = 0  # rows of the index that belonged to no file
-    vectors: int = 0  # vectors that were lost or damaged
-    thorough: bool = False
-    seconds: float = 0.0
-
-    @property
-    def drift(self) -> int:
-        """Everything that was not as it should be."""
-        return self.changed + self.missing + self.gone + self.broken + self.strays + self.vectors
-
-    def as_dict(self) -> dict[str, object]:
-        """The shape every surface shows."""
-        return {**asdict(self), "seconds": round(self.seconds, 1)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,10 +44,10 @@ from sonde.shared import seed_new_index
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.files import clear_scratch
 from sonde.stores.knowledge.base import KnowledgeStore
-from sonde.stores.records import find_config, load_metadata, project_folder
+from sonde.stores.records import Findings, find_config, load_metadata, project_folder
 from sonde.stores.users import USER_NAME, Users
 from sonde.text.globs import match_any
-from sonde.types import Findings, Kind, Progress, Skipped
+from sonde.types import Kind, Progress, Skipped
 
 if TYPE_CHECKING:
     from sonde.stores.knowledge.postgres.database import PostgresDatabase

@@ -14,6 +14,7 @@ import numpy as np
 from sonde.stores.chunks import lexicon
 from sonde.stores.chunks.base import DIGEST_BYTES, EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
 from sonde.stores.chunks.lexicon import K1, B, choose_terms, weigh_term
+from sonde.stores.chunks.tables import spell_symbols
 from sonde.text.words import fold_name
 from sonde.types import (
     AllOf,
@@ -21,10 +22,10 @@ from sonde.types import (
     FileState,
     Filter,
     Needs,
+    Outline,
     ParsedFile,
     Scored,
     StoreCounts,
-    Symbol,
 )
 
 P = ParamSpec("P")
@@ -139,16 +140,10 @@ class MemoryChunkStore:
         return list(self._files[path].chunks) if path in self._files else []
 
     @_locked
-    def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
+    def symbols_of(self, paths: Collection[str]) -> Mapping[str, Outline]:
         """What each of these files defines."""
-        return {path: list(self._files[path].symbols) for path in paths if path in self._files}
-
-    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
-        """Their names and kinds."""
-        return {
-            path: [(name, kind) for name, kind, *_ in symbols]
-            for path, symbols in self.symbols_of(paths).items()
-        }
+        known = {path: self._files[path] for path in paths if path in self._files}
+        return {p: Outline(spell_symbols(f.symbols), f.state.hash) for p, f in known.items()}
 
     @_locked
     def tags(self) -> Mapping[str, tuple[str, ...]]:

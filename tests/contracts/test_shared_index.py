@@ -69,8 +69,7 @@ def describe(store: ChunkStore) -> dict[str, Any]:
         "chunks": {p: [(c.text, c.header, c.symbol, c.span) for c in store.chunks_of(p)]
                    for p in paths},
         "lines": {p: [line[1:] for line in lines] for p, lines in store.chunk_lines(paths).items()},
-        "symbols": dict(store.symbols_of(paths)),
-        "names": dict(store.names_of(paths)),
+        "symbols": {p: list(outline) for p, outline in store.symbols_of(paths).items()},
         "tags": dict(store.tags()),
         "named": {name: store.paths_named([name]) for name in ("parseHttp", "start", "copy", "no")},
         "beginning": [store.paths_beginning(prefix, 9) for prefix in ("pa", "the", "q")],

@@ -22,10 +22,11 @@ from sonde.projects.maintenance import check_project, check_soon
 from sonde.projects.project import Project
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work, WriterLock
+from sonde.stores.records import Findings
 from sonde.text.words import index_terms
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index, get_index_status
-from sonde.types import Findings, Progress
+from sonde.types import Progress
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def read_all(project: Project) -> dict[str, Any]:
             known[f"{kind}:{path}"] = (
                 state.hash,
                 [(c.text, c.span, c.header, c.symbol) for c in chunks],
-                store.symbols_of([path]),
+                list(store.symbols_of([path])[path]),
                 sorted(store.paths_named([stem])),
                 [path in store.trigram_candidates(c.text.strip()) for c in chunks],
             )

@@ -38,7 +38,7 @@ def describe(store: ChunkStore) -> dict[str, object]:
         path: (
             (state.hash, state.size, state.language, state.kind),
             [(c.text, c.header, c.symbol, c.span, c.digest) for c in store.chunks_of(path)],
-            store.symbols_of([path]),
+            list(store.symbols_of([path])[path]),
         )
         for path, state in store.files().items()
     }

@@ -349,6 +349,7 @@ SYMBOLS = st.builds(
 def test_definitions_come_back(shared_store, symbols):
     state = FileState("a.py", "0" * 64, 0, 1, "python", "code")
     shared_store.replace([ParsedFile(state, (), tuple(symbols))])
-    assert shared_store.symbols_of(["a.py"]) == {"a.py": symbols}
-    assert shared_store.names_of(["a.py"]) == {"a.py": [(one.name, one.kind) for one in symbols]}
+    outline = shared_store.symbols_of(["a.py"])["a.py"]
+    assert list(outline) == symbols
+    assert outline.list_names() == [(one.name, one.kind) for one in symbols]
     assert shared_store.verify() == []

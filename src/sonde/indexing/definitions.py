@@ -12,7 +12,7 @@ from sonde.types import Chunk, Symbol
 
 
 def embed_chunks(
-    embedder: Embedder, mode: Mode, chunks: Sequence[Chunk], symbols: Mapping[str, Sequence[Symbol]]
+    embedder: Embedder, mode: Mode, chunks: Sequence[Chunk], symbols: Mapping[str, Iterable[Symbol]]
 ) -> tuple[list[bytes], Vectors]:
     """Digests and vectors of the definitions that begin in these chunks, then of the chunks."""
     texts: dict[bytes, str] = {}

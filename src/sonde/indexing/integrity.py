@@ -15,8 +15,9 @@ from sonde.indexing.diff import Refusals, States, Stores, compare_index, coverag
 from sonde.indexing.pipeline import refine_vectors, update_index
 from sonde.indexing.sources import Tree
 from sonde.runtime.work import Work, WriterLock
+from sonde.stores.records import Findings
 from sonde.text.languages import language_of
-from sonde.types import FileState, Findings, Kind, ListedFile, Progress, Skipped
+from sonde.types import FileState, Kind, ListedFile, Progress, Skipped
 
 _REPORT_EVERY = 100  # files between two reports: hashing so few is a moment
 

@@ -20,6 +20,7 @@ from sonde.knowledge.retrieval import (
 from sonde.stores.knowledge.base import Conditions, Entry, KnowledgeStore, Piece, Source
 from sonde.text.cuts import floor_boundary
 from sonde.text.words import index_text
+from sonde.types import Kind
 from sonde.values import invalid_value
 
 _NAMES: Mapping[str, str] = {"media": "medium", "chats": "conversation"}
@@ -75,6 +76,18 @@ def find_entry(store: KnowledgeStore, source: Source, id: str, *, pieces: bool =
         what = _NAMES.get(source, source.removesuffix("s"))
         raise EntryMissing(f"no {id!r} among {source}", what=what, id=id)
     return entry
+
+
+@dataclass(frozen=True, slots=True)
+class FileExcerpt:
+    """A part of a project's file, which is read like an entry."""
+
+    uri: str
+    kind: Kind
+    path: str
+    text: str
+    last_modified: int  # epoch milliseconds
+    next_offset: int | None
 
 
 def get_entry(store: KnowledgeStore, source: Source, key: str, options: Retrieval) -> EntryContent:

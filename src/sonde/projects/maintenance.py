@@ -27,7 +27,8 @@ from sonde.runtime.work import Work
 from sonde.stores import records
 from sonde.stores.chunks.base import ChunkStore, place_digest
 from sonde.stores.files import write_text
-from sonde.types import Findings, IndexReport, Progress
+from sonde.stores.records import Findings
+from sonde.types import IndexReport, Progress
 
 _THOROUGH_EVERY = timedelta(hours=24)  # how often every single word is looked at
 _DEEP_VECTORS_S, _IDLE_S = 600.0, 120.0  # after a search: make deep vectors until, free memory from

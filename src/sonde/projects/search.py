@@ -32,7 +32,7 @@ from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import split_view
 from sonde.searching.hits import explain_missing_words, explain_no_results
-from sonde.searching.modes import MODES, fill_up, list_touched
+from sonde.searching.modes import MODES, fill_up
 from sonde.searching.query_language import fits_symbol
 from sonde.searching.readings import read_literally
 from sonde.searching.request import Request, read_asked, recall_request
@@ -357,26 +357,28 @@ def rank_project(
         states = store.files({found.chunk.path for found in found_here})
         # the definitions of files whose hits are no definitions themselves
         plain = {found.chunk.path for found in found_here if found.definition is None}
-        symbols = {} if request.of_views else store.symbols_of(plain)
+        outlines = {} if request.of_views else store.symbols_of(plain)
         steady = store.generation() == generation
         for found in found_here:
             state, path = states.get(found.chunk.path), found.chunk.path
             if request.of_views:
                 path = split_view(path)[1]
                 state = state and replace(state, path=path)
+            known, span = outlines.get(path), found.chunk.span
+            around = known.touch(span.start_line, span.end_line) if known else ()
             hits.append(
                 Hit(
                     project=project.key,
                     kind=kind,
                     path=path,
-                    span=found.chunk.span,
+                    span=span,
                     text=found.chunk.text,
                     score=found.score,
                     score_type=found.score_type,
                     language=state.language if state else "",
                     symbol=found.chunk.symbol,
                     definition=found.definition,
-                    symbols=list_touched(symbols, found),
+                    symbols=() if found.definition else tuple(around),
                     why=found.why,
                     state=state if steady else None,
                 )

@@ -16,7 +16,7 @@ from sonde.ranking.candidate import OF_NAMES, Candidate, Evidence
 from sonde.ranking.question import Places, Question, Report, overlap_of, shorten_word, split_path
 from sonde.text.languages import language_of
 from sonde.text.words import find_words, fold_name, split_identifier, unique
-from sonde.types import FileState
+from sonde.types import FileState, Outline
 
 FEATURES: Mapping[str, str] = {
     "lexical_top": "mean standard score of the file's three best chunks by BM25",
@@ -231,8 +231,9 @@ def list_definition_features(question: Question) -> tuple[str, ...]:
     return ("defines_symbol",) if question.is_symbol else OF_NAMES
 
 
-def measure_symbol(question: Question, names: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """Whether a file defines the name that is asked for; `names` are those of its definitions."""
+def measure_symbol(question: Question, outline: Outline | None) -> dict[str, float]:
+    """Whether a file defines the name that is asked for."""
+    names = outline.list_names() if outline else ()
     kinds = [kind for n, kind in names if fold_name(n.rpartition(".")[2]) in question.names]
     return {"defines_symbol": max(map(_KIND_WEIGHT.__getitem__, kinds), default=0.0)}
 

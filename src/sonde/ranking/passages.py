@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 
@@ -13,7 +13,7 @@ from sonde.ranking.candidate import Candidate, sort_parts
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import encode_lines
 from sonde.text.words import find_holding, find_symbols, find_words, fold_name, index_terms
-from sonde.types import Chunk, Span, Symbol
+from sonde.types import Chunk, Outline, Span, Symbol
 
 PASSAGE_FEATURES: Mapping[str, str] = {
     "chunk_lexical": "the best of its chunks by words, against the best of all",
@@ -181,7 +181,7 @@ class Group:
 
 def list_passages(
     file: Candidate,
-    symbols: Iterable[Symbol],
+    outline: Outline,
     chunks: Sequence[tuple[int, int, int, str]],
     hopeful: Collection[int],
     question: Question,
@@ -189,52 +189,43 @@ def list_passages(
     """The definitions of a file that the question names best or that lie in a hopeful chunk, and
     hopeful chunks outside all definitions; `chunks` are as `ChunkStore.chunk_lines` gives them."""
     keys, firsts, lasts, _ = zip(*chunks, strict=True) if chunks else ((), (), (), ())
-    ordered = sorted(enumerate(symbols), key=lambda pair: pair[1].start_line)
-    symbols = [symbol for _, symbol in ordered]
-    starts, ends = [one.start_line for one in symbols], [one.end_line for one in symbols]
+    order = outline.starts.argsort(kind="stable").tolist()
+    starts, ends = outline.starts[order], outline.ends[order]
     named = file.named or {}
     best = set(nlargest(_BEST_NAMED, named, key=lambda at: named[at][1]))
-    chosen = {at for at, (place, _) in enumerate(ordered) if place in best}
     if file.bears_name:
-        folded = [fold_name(one.name.rpartition(".")[2]) for one in symbols]
-        chosen |= {at for at, name in enumerate(folded) if name in question.names}
+        folded = [fold_name(name.rpartition(".")[2]) for name in outline.names]
+        best |= {at for at, name in enumerate(folded) if name in question.names}
+    chosen = {at for at, place in enumerate(order) if place in best}
     found: list[Passage] = []
     for key, first, last, _ in chunks:
         if key in hopeful:
-            inside = [at for at in range(bisect_right(starts, last)) if ends[at] >= first]
+            inside = ((starts <= last) & (ends >= first)).nonzero()[0].tolist()
             chosen.update(inside)
             if not inside:
                 found.append(Passage(file, None, first, last, (key,)))
     for at in sorted(chosen):
-        symbol, begin = symbols[at], at
-        while begin and _is_overload(symbols[begin], symbols[begin - 1]):
+        symbol, begin = outline[order[at]], at
+        while begin and _is_overload(outline, order[begin], order[begin - 1]):
             begin -= 1
-        held = keys[bisect_left(lasts, symbol.start_line) : bisect_right(firsts, symbol.end_line)]
-        place = at + begin
-        one = Passage(file, symbol, starts[at], ends[at], held, first_place=place, last_place=place)
-        one.named = named.get(ordered[at][0])
-        if symbol.kind == "type":
-            _attach_members(one, symbols[at + 1 : at + 1 + _MOST_MEMBERS])
+        first, last, place = symbol.start_line, symbol.end_line, at + begin
+        held = keys[bisect_left(lasts, first) : bisect_right(firsts, last)]
+        one = Passage(file, symbol, first, last, held, first_place=place, last_place=place)
+        one.named = named.get(order[at])
+        inside = order[at + 1 : starts.searchsorted(last, "right")][:_MOST_MEMBERS]
+        if symbol.kind == "type" and inside:
+            one.members = [outline.names[place].rpartition(".")[2] for place in inside]
+            one.own_lines = max(starts.item(at + 1), one.line + 1) - first
         found.append(one)
     return found
 
 
-def _is_overload(symbol: Symbol, before: Symbol | None) -> bool:
+def _is_overload(outline: Outline, at: int, before: int) -> bool:
     """Whether a function follows another of its name."""
-    return (
-        before is not None
-        and symbol.kind == before.kind == "function"
-        and symbol.name == before.name
-        and symbol.start_line > before.end_line
-    )
-
-
-def _attach_members(one: Passage, following: Sequence[Symbol]) -> None:
-    """Name the definitions inside a passage, of those that begin after it."""
-    inside = [symbol for symbol in following if symbol.start_line <= one.end_line]
-    if inside:
-        one.members = [symbol.name.rpartition(".")[2] for symbol in inside]
-        one.own_lines = max(inside[0].start_line, one.line + 1) - one.start_line
+    if outline.names[at] != outline.names[before]:
+        return False
+    one, other = outline[at], outline[before]
+    return one.kind == other.kind == "function" and one.start_line > other.end_line
 
 
 def measure_names(question: Question, passages: Sequence[Passage]) -> None:

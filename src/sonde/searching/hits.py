@@ -182,8 +182,8 @@ def _list_names(chosen: Iterable[tuple[ChunkStore, Collection[str]]]) -> dict[st
     """The names of definitions in these files, not headings, by their last part, folded."""
     ends: dict[str, str] = {}  # many names are in many files: each is folded once
     for store, paths in chosen:
-        for known in store.names_of(paths).values():
-            ends |= {name.rpartition(".")[2]: name for name, _kind in known if " " not in name}
+        for known in store.symbols_of(paths).values():
+            ends |= {name.rpartition(".")[2]: name for name in known.names if " " not in name}
     return {fold_name(end): name for end, name in ends.items()}
 
 

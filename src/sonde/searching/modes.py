@@ -279,15 +279,6 @@ def _order_scored(search: Search, scored: Sequence[Scored], score_type: str) -> 
     return sorted(ranked, key=lambda one: (-one.score, one.chunk.path, one.chunk.span.start_line))
 
 
-def list_touched(symbols: Mapping[str, Sequence[Symbol]], found: Ranked) -> tuple[Symbol, ...]:
-    """Those that lie around a hit or begin in it; none if the hit is one itself."""
-    if found.definition is not None:
-        return ()
-    start, end = found.chunk.span.start_line, found.chunk.span.end_line
-    known = symbols.get(found.chunk.path, ())
-    return tuple(one for one in known if one.start_line <= end and start <= one.end_line)
-
-
 MODES: Mapping[str, Callable[[Search, Question], list[Ranked]]] = {
     "hybrid": rank_hybrid,
     "semantic": rank_semantic,

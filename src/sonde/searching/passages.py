@@ -28,6 +28,7 @@ from sonde.searching.search import (
     compare_names,
     compare_rows,
 )
+from sonde.types import Outline
 
 _WEIGHED, _WEIGHED_CLOSELY = 40, 64
 """Passages whose own text is looked at: a name is among few as often as among many, and a topic is
@@ -87,7 +88,7 @@ def gather_passages(
     files = files[:FILES]
     paths = [file.state.path for file in files]
     compare_names(search, question, [file for file in files if file.named is None])
-    lines, symbols = search.store.chunk_lines(paths), search.store.symbols_of(paths)
+    lines, outlines = search.store.chunk_lines(paths), search.store.symbols_of(paths)
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, *_ in rows])
     near = _compare_definitions(search, question, lines.values())
     weights = choose_passage_weights(question, is_deep=bool(near))
@@ -99,11 +100,10 @@ def gather_passages(
     rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}
     for file in files:
         path = file.state.path
-        passages = list_passages(
-            file, symbols.get(path, ()), lines.get(path, ()), hopeful, question
-        )
+        outline = outlines.get(path, Outline())
+        passages = list_passages(file, outline, lines.get(path, ()), hopeful, question)
         measure_names(question, passages)
-        is_alone = len(symbols.get(path, ())) == len(lines.get(path, ())) == 1
+        is_alone = len(outline) == len(lines.get(path, ())) == 1
         for one in passages:
             if near and one.chunks:
                 # where the file is this function, the chunk's vector has its comments too

@@ -181,9 +181,9 @@ class QueryVectors:
 def read_names(search: Search, question: Question, files: Sequence[Candidate]) -> None:
     """The features of the names that files define."""
     if question.is_symbol:  # who defines it, the index of names has said
-        found = search.store.names_of([file.state.path for file in files if file.bears_name])
+        found = search.store.symbols_of([file.state.path for file in files if file.bears_name])
         for file in files:
-            file.features |= features.measure_symbol(question, found.get(file.state.path, ()))
+            file.features |= features.measure_symbol(question, found.get(file.state.path))
         return
     compare_names(search, question, files)
 
@@ -193,9 +193,8 @@ def compare_names(search: Search, question: Question, files: Sequence[Candidate]
     hashes, store = {file.state.path: file.state.hash for file in files}, search.store
 
     def read(paths: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-        names, now = store.names_of(paths), store.files(paths)
-        # of those that were replaced in between, it is not known which names these are
-        return {p: own for p, own in names.items() if p in now and now[p].hash == hashes[p]}
+        known = store.symbols_of(paths).items()  # without files that were replaced in between
+        return {path: own.list_names() for path, own in known if own.of_hash == hashes[path]}
 
     compared = _NAME_WORDS.setdefault(store, NameWords()).compare(hashes, read, question.matches)
     for file, (named, measured) in zip(files, compared, strict=True):
@@ -238,8 +237,8 @@ def _find_spelled(
     wanted = {fold_name(name.rsplit(".", 1)[-1]) for name in report.spelled} - {""}
     holders = search.store.paths_named(wanted) & {file.state.path for file in files}
     return {
-        path: wanted & {fold_name(name.rpartition(".")[2]) for name, _ in names}
-        for path, names in search.store.names_of(holders).items()
+        path: wanted & {fold_name(name.rpartition(".")[2]) for name in outline.names}
+        for path, outline in search.store.symbols_of(holders).items()
     }
 
 
@@ -332,7 +331,9 @@ def _add_named(
     """Files named like something in the query, or defining it, are candidates in any case."""
     found = sorted(_list_named(search, question.names | question.joined))
     if question.report:
-        found = [*_find_places(search, question.report), *found]
+        places = Places([*question.report.frames, *question.report.paths])
+        reported = [path for path in _list_named(search, places.names) if places.rate(path) == 2]
+        found = [*sorted(reported)[: _NAMED_FILES // 2], *found]
     states = search.store.files(found[:_NAMED_FILES])
     named = {path: states[path] for path in dict.fromkeys(found) if path in states}
     for path, state in named.items():
@@ -349,13 +350,6 @@ def _add_named(
     for chunk in search.store.chunks(wanted):
         candidates[chunk.path].chunks.setdefault(chunk.id, chunk)
     return named
-
-
-def _find_places(search: Search, report: Report) -> list[str]:
-    """Files that a report names by path, dotted name or frame."""
-    places = Places([*report.frames, *report.paths])
-    found = [path for path in _list_named(search, places.names) if places.rate(path) == 2]
-    return sorted(found)[: _NAMED_FILES // 2]
 
 
 def _list_named(search: Search, names: Collection[str]) -> list[str]:

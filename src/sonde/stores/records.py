@@ -14,7 +14,7 @@ from typing import TypeVar
 from sonde.errors import SondeError
 from sonde.policy.roots import detect_root
 from sonde.stores.files import read_json, refuse_newer, write_json
-from sonde.types import FileState, Findings, Kind, StoreCounts
+from sonde.types import FileState, Kind, StoreCounts
 from sonde.values import to_snake
 
 VERSION = "1.0.0"  # what `metadata.json` gives as the version of the stored format
@@ -264,6 +264,30 @@ def _number(value: Json, key: str) -> int:
 
 def _counts(value: Json, key: str, names: Sequence[str]) -> StoreCounts:
     return StoreCounts(*(_number(_get(value, key, dict), name) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one check of an index found and repaired."""
+
+    files: int = 0  # how many were compared
+    changed: int = 0  # files whose content is not what is indexed
+    missing: int = 0  # files that should be indexed and were not
+    gone: int = 0  # indexed files that are no longer there, or no longer admitted
+    broken: int = 0  # files whose chunks, words, names or trigrams were not as written
+    strays: int = 0  # rows of the index that belonged to no file
+    vectors: int = 0  # vectors that were lost or damaged
+    thorough: bool = False
+    seconds: float = 0.0
+
+    @property
+    def drift(self) -> int:
+        """Everything that was not as it should be."""
+        return self.changed + self.missing + self.gone + self.broken + self.strays + self.vectors
+
+    def as_dict(self) -> dict[str, object]:
+        """The shape every surface shows."""
+        return {**asdict(self), "seconds": round(self.seconds, 1)}
 
 
 def is_check_due(folder: Path, age: timedelta, *, thorough: bool = False) -> bool:

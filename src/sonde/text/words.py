@@ -90,7 +90,7 @@ def fold_name(name: str) -> str:
     """A name without case, accents and separators (`Foo.barBaz` -> `foobarbaz`). Indexes store
     names in this form, so changing it needs a new index format."""
     if name.isascii():
-        return strip_punctuation(name)
+        return name.translate(_ASCII_PLAIN)
     decomposed = unicodedata.normalize("NFKD", name.casefold())
     kept = "".join(c for c in decomposed if c.isalnum() and not unicodedata.combining(c))
     return strip_punctuation(unicodedata.normalize("NFC", kept))

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from sonde.types import Chunk, FileState, Filter, Needs, ParsedFile, Scored, StoreCounts, Symbol
+from sonde.types import Chunk, FileState, Filter, Needs, Outline, ParsedFile, Scored, StoreCounts
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 # quoted, since numpy is loaded on first use: listing tools does not need it
 Vectors: TypeAlias = "NDArray[np.float32]"
@@ -92,11 +93,8 @@ class ChunkStore(Protocol):
     def chunk_lines(self, paths: Collection[str]) -> Mapping[str, list[tuple[int, int, int, str]]]:
         """Key, first line, last line and symbol of each chunk of these files, in file order."""
 
-    def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
+    def symbols_of(self, paths: Collection[str]) -> Mapping[str, Outline]:
         """The symbols that each of these files defines."""
-
-    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
-        """Name and kind of the same symbols, in a third of the time."""
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         """The tags of each file that has tags in its content."""

@@ -24,7 +24,7 @@ from sonde.errors import IndexCorrupt, SondeError
 from sonde.runtime.private import make_folder
 from sonde.stores.chunks import lexicon, tables
 from sonde.stores.database import read_number, read_stored_text, translate_errors
-from sonde.types import Chunk, FileState, ParsedFile
+from sonde.types import Chunk, FileState, Outline, ParsedFile
 
 Read = Callable[[], AbstractContextManager[apsw.Connection]]
 Check = Callable[[], None]
@@ -150,7 +150,7 @@ class _Stored:
             return
         # a file that was replaced since the words were read has other chunks under its id
         if known["files"].sum_of(self.id) == self.first:
-            symbols = tuple(tables.parse_symbols(self.symbols))
+            symbols = tuple(Outline(self.symbols))
             named = ParsedFile(self.state, tuple(chunks), symbols)
             held = lexicon.list_file_grams(named).split()
             yield known["grams"], [(self.id, sums.add(held))]

@@ -31,10 +31,10 @@ from sonde.types import (
     Filter,
     Kind,
     Needs,
+    Outline,
     ParsedFile,
     Scored,
     StoreCounts,
-    Symbol,
 )
 
 R = TypeVar("R")
@@ -135,18 +135,14 @@ class ChunkIndex:
             for path, key, first, last, symbol in rows:
                 row = key, first, last, read_stored_text(symbol)
                 found.setdefault(read_stored_text(path), []).append(row)
-        return {path: sorted(rows) for path, rows in found.items()}
+        return found
 
-    def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
-        return self._parse_symbols(paths, tables.parse_symbols)
-
-    def names_of(self, paths: Collection[str]) -> Mapping[str, list[tuple[str, str]]]:
-        return self._parse_symbols(paths, tables.parse_names)
-
-    def _parse_symbols(self, paths: Collection[str], parse: Callable[[str], R]) -> dict[str, R]:
+    def symbols_of(self, paths: Collection[str]) -> Mapping[str, Outline]:
         with self._database.read() as connection:
-            rows = tables.select_among(connection, "f.path, f.symbols", paths)
-            return {read_stored_text(path): parse(read_stored_text(text)) for path, text in rows}
+            rows = tables.select_among(connection, "f.path, f.symbols, f.hash", paths)
+            return {
+                read_stored_text(p): Outline(read_stored_text(text), of) for p, text, of in rows
+            }
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         rows = self._database.select("SELECT path, tags FROM files WHERE tags <> ''")

@@ -18,7 +18,6 @@ from sonde.stores.database import Format, Value, bind_text, read_number, read_st
 from sonde.types import Chunk, ParsedFile, Span, Symbol
 
 _place_of = attrgetter("start_line", "end_line", "start_byte", "end_byte")
-_KINDS = dict(zip("tfvdsk", "type function value declaration section key".split(), strict=True))
 LOGGED = 1_000  # generations for which removed chunks are logged
 _MERGING = {"automerge": (4, 0), "crisismerge": (16, 64)}  # FTS5's: as it is by default, and later
 
@@ -251,21 +250,6 @@ def spell_symbols(symbols: Sequence[Symbol]) -> str:
     lines = " ".join(f"{n} {n - first} {last - n}" for _, _, n, first, last in symbols)
     names = (one.name.replace("\n", " ") for one in symbols)
     return "\n".join([kinds, lines, *names]) if kinds else ""
-
-
-def parse_symbols(text: str) -> list[Symbol]:
-    """A file's definitions."""
-    numbers = map(int, text.split("\n", 2)[1].split() if text else ())
-    rows = zip(parse_names(text), *[numbers] * 3, strict=True)
-    return [Symbol(name, kind, n, n - lead, n + rest) for (name, kind), n, lead, rest in rows]
-
-
-def parse_names(text: str) -> list[tuple[str, Any]]:
-    """Name and kind of a file's definitions; see `ChunkStore.names_of`."""
-    if not text:
-        return []
-    kinds, _, names = text.split("\n", 2)
-    return list(zip(names.split("\n"), map(_KINDS.__getitem__, kinds), strict=True))
 
 
 def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 from urllib.parse import quote
 
 from sonde.knowledge.formats import BY_TESSERACT, LEFT_OUT
-from sonde.knowledge.getting import EntryContent, Messages
+from sonde.knowledge.getting import EntryContent, FileExcerpt, Messages
 from sonde.knowledge.ranking import AnyHit, FileHit, find_message_id, make_uri
 from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt
 from sonde.knowledge.service import RankedPage
@@ -27,7 +27,7 @@ from sonde.stores.knowledge.base import (
 from sonde.text.formats import read_day_end, read_time, show_time
 from sonde.tools.schema import Param, bind
 from sonde.tools.tool import read_arguments
-from sonde.types import Caller, FileExcerpt, Json
+from sonde.types import Caller, Json
 from sonde.values import invalid_value
 
 RESERVED_TOKENS = 25

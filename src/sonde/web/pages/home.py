@@ -96,9 +96,9 @@ def find_examples(project: Project, root: str) -> Iterator[tuple[str, str, str, 
     stores = project.stores()
     known = (path for path in stores["docs"].files() if not _HISTORY.search(path))
     documents = sorted(known, key=lambda path: (path.count("/"), path))
-    sections = stores["docs"].names_of(documents[:_SAMPLED_DOCS])
+    sections = stores["docs"].symbols_of(documents[:_SAMPLED_DOCS])
     for path in documents[:_SAMPLED_DOCS]:
-        titles = (name.rpartition(" > ")[2] for name, _ in sections.get(path, ()))
+        titles = (one.name.rpartition(" > ")[2] for one in sections.get(path, ()))
         plain = (each for each in titles if _PLAIN.fullmatch(each))
         title = next((each for each in plain if len(each.split()) in _EXAMPLE_WORDS), None)
         if title:
@@ -106,13 +106,13 @@ def find_examples(project: Project, root: str) -> Iterator[tuple[str, str, str, 
             break
     code = sorted(stores["code"].files(), key=lambda path: (path.count("/"), path))
     code = [path for path in code if not re.search(r"(^|/)tests?/|test_|\.test\.", path)]
-    names = stores["code"].names_of(code[:_SAMPLED_FILES])
+    names = stores["code"].symbols_of(code[:_SAMPLED_FILES])
     stems = {
         path.rpartition("/")[2].partition(".")[0]: path for path in reversed(code[:_SAMPLED_FILES])
     }
     used = stores["code"].importers(stems)
     for stem in sorted(stems, key=lambda each: (-used.get(each.lower(), 0), stems[each])):
-        plain = (name for name, kind in names.get(stems[stem], ()) if kind in ("type", "function"))
+        plain = (d.name for d in names.get(stems[stem], ()) if d.kind in ("type", "function"))
         name = next(
             (each for each in plain if each.isidentifier() and not each.startswith("_")), ""
         )
