@@ -28,6 +28,26 @@ def run_python(text: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.skipif(not LINUX or os.cpu_count() == 1, reason="counts threads that one core has not")
+@pytest.mark.parametrize(("wanted", "found"), [(None, 1), ("2", 2)])
+def test_a_server_starts_no_thread_for_products_of_vectors(
+    wanted: str | None, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if wanted:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", wanted)
+    process = run_python(
+        """
+        import os
+        from sonde.runtime.processes import spare_threads
+        spare_threads()
+        import numpy
+        print(len(os.listdir("/proc/self/task")))
+        """
+    )
+    assert process.communicate(timeout=PATIENCE_S)[0] == f"{found}\n"
+
+
 def test_a_lock_excludes_another_process_and_dies_with_its_own(tmp_path: Path) -> None:
     place = tmp_path / "writer.lock"
     holder = run_python(
