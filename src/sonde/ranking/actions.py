@@ -1,35 +1,36 @@
-"""Whether a query says what is done, and so asks for a function, or names a topic."""
+"""Whether a query describes a definition, as its documentation does, or names a topic."""
 
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 _ACTIONS = frozenset(
     """
-accept add adjust allocate append apply assert assign attach begin bind block build calculate call
-cancel change check choose clean clear clone close collect combine compare compile complete
-compute configure connect consume convert copy count create decide decode decrement define delete
-deserialize destroy detach detect determine disable discard dispatch display divide download draw
-drop emit enable encode ensure escape evaluate examine execute expand export extract fetch fill
-filter find finish flush forward free generate get give handle hash ignore import increment
-indicate initialize insert inspect install invoke join keep launch list listen load locate log
-look lookup make map mark match merge modify move multiply normalize notify obtain open override
-parse pass perform pop prepare prepend print process produce provide push put raise read receive
-record reduce refresh register release reload remove rename render repeat replace report reset
-resolve restore resume retrieve return reverse rewrite run save scan schedule search select send
-serialize set show skip sort specify split start stop store strip submit subscribe swap take test
-throw transform translate trigger trim truncate try unregister unwrap update upload validate
+accept add adjust allocate append apply assert assign attach attempt begin bind block build
+calculate call cancel change check choose clean clear clone close collect combine compare compile
+complete compress compute configure connect consume contain convert copy count create decide
+decode decompress decrement decrypt define delegate delete deserialize destroy detach detect
+determine disable discard dispatch display divide download drain draw drop emit enable encode
+encrypt ensure escape evaluate examine execute expand export expose extract fetch fill filter find
+finish flush force forward free generate get give handle hash hold ignore implement import
+increment indicate initialize insert inspect install intercept invoke iterate join keep launch
+list listen load locate lock log look lookup make map mark match merge modify move multiply
+navigate normalize notify obtain open override parse pass perform pop prepare prepend print
+process produce provide publish push put raise read rebuild receive record reduce refresh register
+release reload remove rename render repeat replace report represent reset resolve restore resume
+retrieve retry return reverse rewrite run save scan schedule search select send serialize serve
+set show skip sort specify split start stop store strip submit subscribe swap take test throw
+transform translate trigger trim truncate try unlock unregister unwrap update upload use validate
 verify visit wait walk wrap write yield
 """.split()
 )
 """Verbs with which programmers say what a function does."""
-_OPENINGS = frozenset({"called", "given", "if", "whether"})
-_ARTICLES = frozenset("a all an any each every if its one the this two whether".split())
-_NEVER_VERBS = frozenset(
-    "a an and are as at between by can do does for from has have how i in into is my of on or that "
-    "the their then there these to via was we what when where which who why will with within would "
-    "you your".split()
+_OPENINGS = frozenset({"called", "given", "if", "used", "whether"})
+_ARTICLES = frozenset("a all an any each every if its one that the this two whether which".split())
+"""What sentences have, and names of topics do without: `routing of requests`."""
+_ASKING = frozenset(
+    "are can do does has have how i is my should we what when where which who why will would you "
+    "your".split()
 )
 _FUNCTION = re.compile(
     r"(?:\S+ ){0,5}(?:callback|function|helper|method|routine) (?:called|for|that|to|used|which)\b"
@@ -44,25 +45,21 @@ _SHORTEST_ACTION = 4  # words: `parse url` names a topic as well
 
 
 def says_action(line: str) -> bool:
-    """Whether a line says what is done: `reads the file`, `helper that reads`, `fold the list`.
+    """Whether a line says what is done or what something is: `reads the file`, `recursively drops
+    empty folders`, `fold the list`, `path to the folder of templates`.
 
-    A noun phrase, which names a topic, has no article after its first word.
+    A question (`how are requests routed`) and a noun phrase without articles name a topic.
     """
     plain = _LABEL.sub("", line).lower()
     words = _WORD.findall(plain)
     if len(line.split()) < _SHORTEST_ACTION or len(words) < _SHORTEST_ACTION - 1:
         return False
-    first, second = words[:2]
+    first = words[1 if words[0].endswith("ly") else 0]
     if _is_action(first) or first in _OPENINGS:
         return True
-    if first in _NEVER_VERBS:
+    if first in _ASKING or first.endswith("ing"):
         return False
-    is_verb = second in _ARTICLES and not first.endswith("ing")
-    is_third_person = any(
-        verb.endswith("s") and after in _ARTICLES and _is_action(verb)
-        for verb, after in pairwise(words[1:5])
-    )
-    return is_verb or is_third_person or _FUNCTION.match(plain) is not None
+    return not _ARTICLES.isdisjoint(words) or _FUNCTION.match(plain) is not None
 
 
 def _is_action(word: str) -> bool:
