@@ -35,6 +35,12 @@ FILES = {
         "    long round(String cents) {\n        return parse(cents) / 100;\n    }\n"
         "}\n"
     ),
+    "shop/pay.rs": "".join(f"/// Says {at} of what this is for.\n" for at in range(60))
+    + "pub trait IntoPayment {\n    fn into_payment(self) -> u8;\n}\n\n"
+    + "".join(
+        f"impl IntoPayment for u{at} {{\n    fn into_payment(self) -> u8 {{\n        1\n    }}\n}}\n"
+        for at in range(8, 12)
+    ),
     "tests/test_cart.py": "def add_item():\n    pass\n\n\ndef test_total():\n    assert True\n",
 }
 
@@ -86,6 +92,11 @@ def test_a_name_leads_to_exactly_its_definition(
 def test_documentation_and_attributes_belong_to_a_definition(opened: sonde.Sonde) -> None:
     hit = first(opened, "send_request")
     assert (hit.path, hit.start_line, hit.end_line) == ("shop/net.rs", 1, 5)
+
+
+def test_a_long_documentation_does_not_hide_what_is_defined(opened: sonde.Sonde) -> None:
+    hit = first(opened, "IntoPayment")
+    assert (hit.path, hit.symbol) == ("shop/pay.rs", "IntoPayment")
 
 
 def test_the_scope_decides_between_equal_names(opened: sonde.Sonde) -> None:

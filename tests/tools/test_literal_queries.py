@@ -195,6 +195,13 @@ def test_a_message_finds_the_line_that_writes_it(app: App, query: str, line: int
     assert "raise" in row["text"]
 
 
+def test_a_key_finds_the_lines_that_spell_it(app: App, root: Path) -> None:
+    (root / "src/shop/options.py").write_text("MAX_AGE = 3\n\n\nAGES = {'cart-max-age': MAX_AGE}\n")
+    row = ask(app, "cart-max-age")[0]
+    assert (row["path"], row["startLine"], row["endLine"]) == ("src/shop/options.py", 1, 4)
+    assert "No line holds this text." in note(app, "cart-max-size")
+
+
 def test_every_line_with_a_text_counts_alike(app: App, root: Path) -> None:
     (root / "lib/notes.py").write_text("# price_handler and price_handler\n")
     create_index(app, work=Work())
