@@ -41,6 +41,9 @@ FILES = {
         f"impl IntoPayment for u{at} {{\n    fn into_payment(self) -> u8 {{\n        1\n    }}\n}}\n"
         for at in range(8, 12)
     ),
+    "web/guards/index.ts": "export * from './consumer.js';\nexport * from './context.js';\n",
+    "web/guards/consumer.ts": "export class Consumer {\n  execute(all: Guard[]) {\n"
+    "    return all.every(one => one.allows());\n  }\n}\n",
     "tests/test_cart.py": "def add_item():\n    pass\n\n\ndef test_total():\n    assert True\n",
 }
 
@@ -97,6 +100,11 @@ def test_documentation_and_attributes_belong_to_a_definition(opened: sonde.Sonde
 def test_a_long_documentation_does_not_hide_what_is_defined(opened: sonde.Sonde) -> None:
     hit = first(opened, "IntoPayment")
     assert (hit.path, hit.symbol) == ("shop/pay.rs", "IntoPayment")
+
+
+def test_a_file_that_only_passes_names_on_does_not_answer(opened: sonde.Sonde) -> None:
+    assert first(opened, "guards").path == "web/guards/consumer.ts"
+    assert first(opened, "web/guards/index.ts").path == "web/guards/index.ts"
 
 
 def test_the_scope_decides_between_equal_names(opened: sonde.Sonde) -> None:
