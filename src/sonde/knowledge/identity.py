@@ -44,7 +44,8 @@ class Mark(NamedTuple):
     file: str
     """SHA-256 of the file."""
     size: str = ""
-    time: str = ""
+    stamp: str = ""
+    """Of `policy.roots.stamp_file`."""
     entries: str = ""
     """Number of entries in the file; a file with fewer stored ones is read again."""
     text: str = ""
