@@ -45,7 +45,6 @@ class Mark(NamedTuple):
     """SHA-256 of the file."""
     size: str = ""
     stamp: str = ""
-    """Of `policy.roots.stamp_file`."""
     entries: str = ""
     """Number of entries in the file; a file with fewer stored ones is read again."""
     text: str = ""

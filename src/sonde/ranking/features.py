@@ -95,7 +95,6 @@ _PASSED_ON = re.compile(  # in JavaScript and Python; and comments
     r"|from\s+\S+\s+import\s+(?:\([^)]*\)|.*)|import\s.*"
     r"|//.*|#.*|/\*(?:[^*]|\*(?!/))*\*/|\"\"\"[^\"]*\"\"\""
 )
-_HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
     ("declaration", "section", "key"), 1 / 3
 )
@@ -151,10 +150,8 @@ def _measure(
         row["folder_precision"] = overlap_of(matches, place.folder)[0]
     row["stem_joined"] = float(place.folded in question.joined)
     row["stem_said"] = float(place.short in question.words)
-    if question.is_symbol:
-        row["stem_is_symbol"] = float(place.folded in question.names)
-    else:
-        row["stem_is_named"] = float(place.stem in question.proper)
+    row["stem_is_symbol"] = float(question.is_symbol and place.folded in question.names)
+    row["stem_is_named"] = float(not question.is_symbol and place.stem in question.proper)
     if place.stem in _BARREL_STEMS:
         own = "".join(_PASSED_ON.sub("", chunk.text) for chunk in file.chunks.values())
         row["is_barrel"] = float(not own.strip())
@@ -162,7 +159,7 @@ def _measure(
     for name, about in _ABOUT.items():
         if row[f"is_{name}"] and not about.isdisjoint(question.words):
             row[f"{name}_asked"] = 1.0
-    row["is_shadowed_header"] *= file.has_implementation
+    row["is_shadowed_header"] = float(file.has_implementation)
     row["length"] = math.log1p(file.state.size / 1500)
     row["importers"] = math.log1p(file.importers)
     return row
@@ -216,7 +213,6 @@ def read_place(path: str) -> PathFacts:
         "is_test": float(bool(TEST_PATH.search(path))),
         "is_example": float(bool(_EXAMPLE.search(path))),
         "is_legacy": float(bool(_LEGACY.search(path))),
-        "is_shadowed_header": float(bool(_HEADER.search(path))),
         "depth": float(path.count("/")),
     }
     facts = {name: value for name, value in facts.items() if value}

@@ -315,9 +315,8 @@ def measure_texts(
         first = one.line - one.start_line
         lines = one.text.split("\n", first + _OPENING_LINES)
         opening = "\n".join(lines[first : first + _OPENING_LINES])
-        own = one.text[:_OWN_CHARS]
-        if opening not in own:  # its documentation alone is longer
-            own = f"{own}\n{opening}"
+        own = one.text[:_OWN_CHARS]  # of which its documentation may be all
+        own = own if opening in own else f"{own}\n{opening}"
         one.code, comments = split_comments(own)
         held = asked.find(one.code)
         row["code_lexical"] = asked.rate(held)

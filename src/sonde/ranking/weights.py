@@ -2,11 +2,10 @@
 
 `CODE` is fitted by `training/fit_ranking.py` with the static model and rounded. Where the labelled
 questions say nothing (none is about examples or legacy code) the answer to "and it was asked
-for" takes the penalty back; what a barrel loses is set by hand. `REPORT` is for long queries, fitted
-by `training/fit_reports.py` on issue reports of five Python projects; what those cannot teach (old
-versions, headers) is as in `CODE`. `DOCS` is for long queries over documents, as served a
-collection of abstracts best (CISI), and for views; others go by `ranking/evidence.py`. What names
-of documents count is set by hand.
+for" takes the penalty back. `REPORT` is for long queries, fitted by `training/fit_reports.py` on
+issue reports of five Python projects; what those cannot teach (old versions, headers) is as in
+`CODE`. `DOCS` is for long queries over documents, as served a collection of abstracts best (CISI),
+and for views; others go by `ranking/evidence.py`. Barrels and names of documents are set by hand.
 """
 
 from __future__ import annotations

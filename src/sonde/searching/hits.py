@@ -192,10 +192,6 @@ def _slips(term: str) -> set[str]:
     slips = set()
     for at in range(len(term) + 1):
         head, tail = term[:at], term[at:]
-        slips |= {head + letter + tail for letter in _LETTERS}
-        if tail:
-            slips.add(head + tail[1:])
-            slips |= {head + letter + tail[1:] for letter in _LETTERS}
-        if len(tail) > 1:
-            slips.add(head + tail[1] + tail[0] + tail[2:])
+        slips |= {head + letter + rest for letter in _LETTERS for rest in (tail, tail[1:])}
+        slips |= {head + tail[1:], head + tail[1:2] + tail[:1] + tail[2:]}
     return slips
