@@ -35,6 +35,8 @@ FILES = {
         "    long round(String cents) {\n        return parse(cents) / 100;\n    }\n"
         "}\n"
     ),
+    "docs/guide.md": "# Guide\n\nAbout the shop.\n\n## Returns\n\nParcels come back to the depot.\n\n"
+    + "".join(f"Step {at} of a return asks for form {at}.\n" for at in range(60)),
     "shop/pay.rs": "".join(f"/// Says {at} of what this is for.\n" for at in range(60))
     + "pub trait IntoPayment {\n    fn into_payment(self) -> u8;\n}\n\n"
     + "".join(
@@ -100,6 +102,13 @@ def test_documentation_and_attributes_belong_to_a_definition(opened: sonde.Sonde
 def test_a_long_documentation_does_not_hide_what_is_defined(opened: sonde.Sonde) -> None:
     hit = first(opened, "IntoPayment")
     assert (hit.path, hit.symbol) == ("shop/pay.rs", "IntoPayment")
+
+
+def test_a_part_of_a_section_says_where_the_whole_is(opened: sonde.Sonde) -> None:
+    (hit, *_) = opened.search("parcels come back to the depot", docs=True, max_tokens=300)
+    row = hit.as_dict()
+    assert (row["symbol"], row["clipped"], row["definition"]) == ("Guide", True, (1, 68))
+    assert row["endLine"] < 68
 
 
 def test_a_file_that_only_passes_names_on_does_not_answer(opened: sonde.Sonde) -> None:
