@@ -70,9 +70,6 @@ TEXTS = {
     "writes are not allowed while 'frozen' is set": "writes are not allowed while 'frozen' is set",
     "The basket is closed.": "The basket is closed.",
     "Error: nothing to pay (?) today": "nothing to pay (?) today",
-    "max-age": "max-age",
-    "--max-age": "--max-age",
-    "cache.max-age": "cache.max-age",
 }
 QUESTIONS = """
 foo(bar)|what is x?|C++|array[0]|List<String>|operator[]|$var|*args|**kwargs|obj->field|np.array
@@ -85,7 +82,7 @@ failed login attempts after 3 tries|error: how are errors handled|KeyError: 'x'|
 SELECT * FROM users|GET /users/{id}
 @app.route("/users/<int:id>")|#include <stdio.h>|<div class="foo">|println!("{}", x)|a && b
 */*|foo{2,3}|how is the price in src/cart.py computed|parse_url|ParseUrl|where is the cart
-größe|海象|foo.bar.baz|10-20|max-age of a session|--|-x-|how is the cart closed.|Done.
+größe|海象|foo.bar.baz|max-age|--max-age|how is the cart closed.|Done.
 const x = /\\d+/g|self.assertEqual(a, b)|x = y ? 1 : 2|!important|:root|--verbose|git log --oneline
 """
 

@@ -195,10 +195,15 @@ def test_a_message_finds_the_line_that_writes_it(app: App, query: str, line: int
     assert "raise" in row["text"]
 
 
-def test_a_key_finds_the_lines_that_spell_it(app: App, root: Path) -> None:
-    (root / "src/shop/options.py").write_text("MAX_AGE = 3\n\n\nAGES = {'cart-max-age': MAX_AGE}\n")
-    row = ask(app, "cart-max-age")[0]
-    assert (row["path"], row["startLine"], row["endLine"]) == ("src/shop/options.py", 1, 4)
+@pytest.mark.parametrize("key", ["cart-max-age", "--cart-age", "CART_DEBUG", "conf.cartAge"])
+def test_a_key_that_nothing_defines_finds_the_lines_that_spell_it(
+    app: App, root: Path, key: str
+) -> None:
+    (root / "src/shop/options.py").write_text(f"LIMIT = 3\n\n\nAGES = [LIMIT, '{key}']\n")
+    (root / "tests/test_options.py").write_text("class TestOptions:\n    CART_DEBUG = 1\n")
+    row = ask(app, key)[0]
+    assert (row["path"], row["endLine"]) == ("src/shop/options.py", 4)
+    assert ask(app, "LIMIT")[0]["symbol"] == "LIMIT"
     assert "No line holds this text." in note(app, "cart-max-size")
 
 

@@ -179,13 +179,8 @@ _VALUE = re.compile(
 )
 
 
-_KEY = re.compile(r"-{0,2}(?=\w*[^\W\d])[\w.]{1,100}(?:-[\w.]{1,100}){1,20}")
-
-
 def _read_text(text: str) -> Reading | None:
-    """A quoted text, a message as a program printed it, or a key such as `max-age`."""
-    if _KEY.fullmatch(text):
-        return Reading("text", text, is_certain=True)
+    """A quoted text, or a message as a program printed it."""
     inner = text[1:-1]
     if _QUOTES.get(text[0]) == text[-1:] and not {text[0], text[-1]} & set(inner):
         if len(inner.strip()) < _LEAST_TEXT or not any(map(str.isalnum, inner)):
