@@ -316,9 +316,9 @@ class Hit:
     @property
     def is_clipped(self) -> bool:
         """Whether the definition or section has more lines than are shown."""
-        whole = self.definition or Symbol("", "section", 0, self.start_line, self.end_line)
-        is_within = self.start_line <= whole.start_line and whole.end_line <= self.end_line
-        return bool(self.parts) or not is_within
+        whole = self.definition or self.span
+        within = self.start_line <= whole.start_line and whole.end_line <= self.end_line
+        return bool(self.parts) or not within
 
     @property
     def names(self) -> tuple[str, ...]:

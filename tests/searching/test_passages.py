@@ -35,12 +35,12 @@ FILES = {
         "    long round(String cents) {\n        return parse(cents) / 100;\n    }\n"
         "}\n"
     ),
-    "docs/guide.md": "# Guide\n\nAbout the shop.\n\n## Returns\n\nParcels come back to the depot.\n\n"
+    "docs/guide.md": "# Guide\n\nAbout us.\n\n## Returns\n\nParcels come back to the depot.\n\n"
     + "".join(f"Step {at} of a return asks for form {at}.\n" for at in range(60)),
     "shop/pay.rs": "".join(f"/// Says {at} of what this is for.\n" for at in range(60))
     + "pub trait IntoPayment {\n    fn into_payment(self) -> u8;\n}\n\n"
     + "".join(
-        f"impl IntoPayment for u{at} {{\n    fn into_payment(self) -> u8 {{\n        1\n    }}\n}}\n"
+        f"impl IntoPayment for u{at} {{\n    fn into_payment(self) -> u8 {{ 1 }}\n}}\n"
         for at in range(8, 12)
     ),
     "web/guards/index.ts": "export * from './consumer.js';\nexport * from './context.js';\n",

@@ -323,6 +323,5 @@ def present_hit(
 def _find_symbol(symbols: Sequence[Symbol], shown: Span) -> Symbol | None:
     """The definition or section that lines lie in, else the first that begins in them."""
     around = [one for one in symbols if one.start_line <= shown.start_line <= one.end_line]
-    inside = [one for one in symbols if shown.start_line <= one.line <= shown.end_line]
-    innermost = sorted(around, key=lambda one: one.end_line - one.start_line)[:1]
-    return next(iter([*innermost, *inside]), None)
+    inside = (one for one in symbols if shown.start_line <= one.line <= shown.end_line)
+    return min(around, key=lambda one: one.end_line - one.start_line, default=next(inside, None))

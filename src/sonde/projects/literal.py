@@ -58,11 +58,10 @@ class LiteralSearch:
     def find(self, query: str, question: Question) -> LiteralHits:
         """Hits that the query names or spells. Empty and final if a word of it occurs nowhere."""
         reading, found = read_literally(query), LiteralHits()
-        stores = [self.project.stores()[kind] for kind in self.kinds]
         # a name or key that nothing but tests defines: `MAX_AGE`, `--max-age`
         if not reading and (question.is_code or "-" in query) and len(query.split()) == 1:
-            named = (path for store in stores for path in store.paths_named(question.names))
-            if all(map(TEST_PATH.search, named)):
+            named = self.project.stores()["code"].paths_named(question.names)
+            if not [path for path in named if not TEST_PATH.search(path)]:
                 reading = Reading("text", query.strip(), is_certain=not question.is_code)
         if not query:  # nothing but conditions
             return self._list_paths(lambda _path: True, "filter")
@@ -70,6 +69,7 @@ class LiteralSearch:
         if reading:
             with suppress(InvalidPattern):  # a glob of too many alternatives, too large a pattern
                 found = kinds.get(reading.kind, self._find_text)(reading)
+        stores = [self.project.stores()[kind] for kind in self.kinds]
         nothing = not found.hits and occurs_nowhere(stores, question)
         return replace(found, is_final=True) if nothing else found
 

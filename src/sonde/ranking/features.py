@@ -92,8 +92,7 @@ _NOTHING = dict.fromkeys(
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
 _PASSED_ON = re.compile(  # in JavaScript and Python; and comments
     r"(?:export|import)\b(?:[^;'\"=]*\bfrom)?\s*['\"][^'\"\n]*['\"];?"
-    r"|from\s+\S+\s+import\s+(?:\([^)]*\)|.*)|import\s.*"
-    r"|//.*|#.*|/\*(?:[^*]|\*(?!/))*\*/|\"\"\"[^\"]*\"\"\""
+    r"|from\s+\S+\s+import\s+(?:\([^)]*\)|.*)|import\s.*|//.*|#.*|/\*(?:[^*]|\*(?!/))*\*/"
 )
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
     ("declaration", "section", "key"), 1 / 3
@@ -152,9 +151,10 @@ def _measure(
     row["stem_said"] = float(place.short in question.words)
     row["stem_is_symbol"] = float(question.is_symbol and place.folded in question.names)
     row["stem_is_named"] = float(not question.is_symbol and place.stem in question.proper)
-    if place.stem in _BARREL_STEMS:
-        own = "".join(_PASSED_ON.sub("", chunk.text) for chunk in file.chunks.values())
-        row["is_barrel"] = float(not own.strip())
+    if place.stem in ("index", "__init__"):
+        own = "".join(chunk.text for chunk in file.chunks.values())
+        is_read = 2 * len(own) > file.state.size
+        row["is_barrel"] = float(is_read and not _PASSED_ON.sub("", own).strip())
     row["holds_name"] = float(file.holds_name)
     for name, about in _ABOUT.items():
         if row[f"is_{name}"] and not about.isdisjoint(question.words):
