@@ -59,8 +59,10 @@ def search_everything(
         exact = [hit for ranking in rankings for hit in ranking if hit.score_type == EXACT]
         others = [[hit for hit in ranking if hit.score_type != EXACT] for ranking in rankings]
         merged = merge_sources(others)
-        # a source that has no answer is left out, unless none has
-        likely = [hit for hit in merged if hit.score >= LIKELY_ENOUGH] or ([] if exact else merged)
+        # a source that has no answer is left out; if none has, what comes nearest is left
+        best = max((hit.score for hit in merged), default=0.0)
+        least = max(LIKELY_ENOUGH, best / 10) if exact or best >= LIKELY_ENOUGH else best / 2
+        likely = [hit for hit in merged if hit.score >= least]
         return [*(replace(hit, score=1.0) for hit in exact), *likely]
 
     page = service.open_ranked_page(

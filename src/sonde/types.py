@@ -294,7 +294,7 @@ class Hit:
     score_type: str
     language: str = ""
     symbol: str = ""
-    definition: Symbol | None = None  # all of what is shown in part or whole
+    definition: Symbol | None = None  # or section: all of what is shown in part or whole
     symbols: tuple[Symbol, ...] = ()  # that the lines touch, where they are no definition's own
     parts: tuple[tuple[int, int], ...] = ()  # lines shown, where some between are left out
     why: tuple[tuple[str, float], ...] = ()
@@ -315,10 +315,10 @@ class Hit:
 
     @property
     def is_clipped(self) -> bool:
-        """Whether the definition has more lines than are shown."""
-        whole = self.definition
-        lines = whole and (whole.start_line, whole.end_line)
-        return bool(self.parts) or lines not in (None, (self.start_line, self.end_line))
+        """Whether the definition or section has more lines than are shown."""
+        whole = self.definition or self.span
+        within = self.start_line <= whole.start_line and whole.end_line <= self.end_line
+        return bool(self.parts) or not within
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from sonde.knowledge.editing import export_lines, import_knowledge, restore_line
 from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.parsing import Parsers
+from sonde.policy.roots import stamp_file
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
@@ -90,8 +91,22 @@ def test_a_second_import_does_only_what_changed(store, vault):
 
 def test_a_touched_file_with_the_same_text_is_unchanged(store, vault):
     bring(store, vault)
+    before = by_title(store)["Otter"].hash
     os.utime(vault / "Otter.md", (1, 1))
     assert counts(bring(store, vault)) == (0, 0, 0, 0, 3)
+    after = by_title(store)["Otter"].hash
+    assert after != before  # it is not read again
+    assert counts(bring(store, vault)) == (0, 0, 0, 0, 3)
+    assert by_title(store)["Otter"].hash == after
+
+
+def test_an_edit_that_keeps_size_and_time_is_noticed(store, vault):
+    bring(store, vault)
+    note = vault / "Otter.md"
+    text, facts = note.read_text(), note.stat()
+    note.write_text(text.swapcase())
+    os.utime(note, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert counts(bring(store, vault)) == (0, 1, 0, 0, 2)
 
 
 def test_what_cannot_be_read_now_is_not_taken_for_gone(store, vault):
@@ -275,7 +290,7 @@ def test_a_file_refused_for_a_missing_package_is_tried_again(store, tmp_path):
     root.mkdir()
     (root / "a.md").write_text("kelp\n")
     facts = (root / "a.md").stat()
-    stamp = f"{facts.st_size}:{facts.st_mtime_ns}"
+    stamp = f"{facts.st_size}:{stamp_file(facts)}"
     for reason, added in (("broken", 0), ("missing_extra", 1)):
         refused = {"a.md": (stamp, Skipped("a.md", reason))}
         assert bring(store, root, refused=refused).added == added

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sonde.app import App
+from sonde.ranking.evidence import LIKELY_ENOUGH
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 from sonde.tools.research import search
@@ -83,6 +84,12 @@ def test_a_source_without_an_answer_is_left_out(mixed: App) -> None:
     assert not any(uri.startswith("notes://") for uri in found)
     found = places(search(mixed, "concert tickets money", work=work()))
     assert found == ["notes://tickets"]
+
+
+@pytest.mark.parametrize("question", [*FIRST, "who borrowed the blue ladder", "endpoint of a tax"])
+def test_the_list_ends_where_nothing_comes_near_its_best(mixed: App, question: str) -> None:
+    scores = [row["score"] for row in search(mixed, question, limit=50, work=work())["results"]]
+    assert min(scores) >= scores[0] / (10 if scores[0] >= LIKELY_ENOUGH else 2) - 1e-4
 
 
 def test_an_answer_from_code_says_which_language_it_does_not_understand(

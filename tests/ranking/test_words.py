@@ -46,6 +46,12 @@ def test_any_string_is_a_legal_question(text: str) -> None:
     [
         ("QuerySet", True, {"queryset"}),
         ("Session.send", True, {"send", "sessionsend"}),
+        ("typedef struct cart_row", True, {"cartrow"}),
+        ("trait Payable", True, {"payable"}),
+        ("class method", False, set()),
+        ("at Cart.pay (/app/node_modules/shop/cart.js:3:7)", True, {"pay", "cartpay"}),
+        ('File "/lib/shop/cart.py", line 3, in pay_all', True, {"payall"}),
+        ("at Object.<anonymous> (/app/cart.js:3:7)", False, {"cartjs", "js"}),
         ("how does HttpClient retry", False, {"httpclient"}),
         ("parse_config in the loader", False, {"parseconfig"}),
         ("how are requests retried", False, set()),

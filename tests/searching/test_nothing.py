@@ -83,6 +83,7 @@ def test_hits_that_hold_none_of_the_words_are_said_to_be_near_in_meaning_only(ap
 def test_words_are_named_as_they_were_typed(app: App) -> None:
     answer = search_code(app, "Schlüssel walrus", work=Work())
     assert answer["metadata"]["note"].startswith("No exact match for: Schlüssel, walrus.")
+    assert note(app, "ParseFrobnicator").startswith("No exact match for: ParseFrobnicator. ")
 
 
 @pytest.mark.parametrize("query", ["frobnicate", "open_conection", "ParseFrobnicator"])

@@ -35,6 +35,17 @@ FILES = {
         "    long round(String cents) {\n        return parse(cents) / 100;\n    }\n"
         "}\n"
     ),
+    "docs/guide.md": "# Guide\n\nAbout us.\n\n## Returns\n\nParcels come back to the depot.\n\n"
+    + "".join(f"Step {at} of a return asks for form {at}.\n" for at in range(60)),
+    "shop/pay.rs": "".join(f"/// Says {at} of what this is for.\n" for at in range(60))
+    + "pub trait IntoPayment {\n    fn into_payment(self) -> u8;\n}\n\n"
+    + "".join(
+        f"impl IntoPayment for u{at} {{\n    fn into_payment(self) -> u8 {{ 1 }}\n}}\n"
+        for at in range(8, 12)
+    ),
+    "web/guards/index.ts": "export * from './consumer.js';\nexport * from './context.js';\n",
+    "web/guards/consumer.ts": "export class Consumer {\n  execute(all: Guard[]) {\n"
+    "    return all.every(one => one.allows());\n  }\n}\n",
     "tests/test_cart.py": "def add_item():\n    pass\n\n\ndef test_total():\n    assert True\n",
 }
 
@@ -86,6 +97,23 @@ def test_a_name_leads_to_exactly_its_definition(
 def test_documentation_and_attributes_belong_to_a_definition(opened: sonde.Sonde) -> None:
     hit = first(opened, "send_request")
     assert (hit.path, hit.start_line, hit.end_line) == ("shop/net.rs", 1, 5)
+
+
+def test_a_long_documentation_does_not_hide_what_is_defined(opened: sonde.Sonde) -> None:
+    hit = first(opened, "IntoPayment")
+    assert (hit.path, hit.symbol) == ("shop/pay.rs", "IntoPayment")
+
+
+def test_a_part_of_a_section_says_where_the_whole_is(opened: sonde.Sonde) -> None:
+    (hit, *_) = opened.search("parcels come back to the depot", docs=True, max_tokens=300)
+    row = hit.as_dict()
+    assert (row["symbol"], row["clipped"], row["definition"]) == ("Guide", True, (1, 68))
+    assert row["endLine"] < 68
+
+
+def test_a_file_that_only_passes_names_on_does_not_answer(opened: sonde.Sonde) -> None:
+    assert first(opened, "guards").path == "web/guards/consumer.ts"
+    assert first(opened, "web/guards/index.ts").path == "web/guards/index.ts"
 
 
 def test_the_scope_decides_between_equal_names(opened: sonde.Sonde) -> None:

@@ -195,6 +195,18 @@ def test_a_message_finds_the_line_that_writes_it(app: App, query: str, line: int
     assert "raise" in row["text"]
 
 
+@pytest.mark.parametrize("key", ["cart-max-age", "--cart-age", "CART_DEBUG", "conf.cartAge"])
+def test_a_key_that_nothing_defines_finds_the_lines_that_spell_it(
+    app: App, root: Path, key: str
+) -> None:
+    (root / "src/shop/options.py").write_text(f"LIMIT = 3\n\n\nAGES = [LIMIT, '{key}']\n")
+    (root / "tests/test_options.py").write_text("class TestOptions:\n    CART_DEBUG = 1\n")
+    row = ask(app, key)[0]
+    assert (row["path"], row["endLine"]) == ("src/shop/options.py", 4)
+    assert ask(app, "LIMIT")[0]["symbol"] == "LIMIT"
+    assert "No line holds this text." in note(app, "cart-max-size")
+
+
 def test_every_line_with_a_text_counts_alike(app: App, root: Path) -> None:
     (root / "lib/notes.py").write_text("# price_handler and price_handler\n")
     create_index(app, work=Work())

@@ -271,6 +271,13 @@ def test_a_note_that_answers_better_than_any_file_comes_first(visit):
     assert files(page).index("note") > 0
 
 
+def test_notes_that_do_not_answer_are_left_out(visit):
+    for query in ("stock every shelf", "count the shelf for every ink"):
+        page = visit(f"/?q={query}")
+        assert files(page)
+        assert "note" not in files(page)
+
+
 def test_a_file_that_is_not_there_can_be_looked_for(visit):
     page = visit("/view?path=web/nope/stock.js")
     page.get_by_role("link", name="Look for it by name").click()

@@ -44,7 +44,7 @@ class Mark(NamedTuple):
     file: str
     """SHA-256 of the file."""
     size: str = ""
-    time: str = ""
+    stamp: str = ""
     entries: str = ""
     """Number of entries in the file; a file with fewer stored ones is read again."""
     text: str = ""

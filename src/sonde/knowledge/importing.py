@@ -143,7 +143,7 @@ class _Run:
                 unread.add(found.path)
             else:
                 listed.append(found)
-        stamps = {one.path: (str(one.size), str(one.mtime_ns)) for one in listed}
+        stamps = {one.path: (str(one.size), str(one.stamp)) for one in listed}
         self.reconciler.compare(stamps, unread)
         for at, one in enumerate(listed):
             self.work.report(Progress("importing", at, len(listed), one.path))
@@ -159,7 +159,7 @@ class _Run:
 
     def _take(self, one: ListedFile) -> None:
         known = self.reconciler.known.get(one.path, [])
-        stamp = str(one.size), str(one.mtime_ns)
+        stamp = str(one.size), str(one.stamp)
         is_done = (
             is_whole(known)
             and not _waits_for_tesseract(known)
@@ -174,10 +174,11 @@ class _Run:
             return
         try:
             digest, parts = self._open(one)
+            mark = Mark(digest, *stamp)
             if is_done and known[0].mark.file == digest:
-                self.reconciler.pass_over(known)
+                self.reconciler.pass_over(known, mark)
                 return
-            self._read_parts(one.path, known, Mark(digest, *stamp), parts)
+            self._read_parts(one.path, known, mark, parts)
         except RefusedFormat as error:
             skipped = Skipped(one.path, error.reason, error.detail)
             self.refused[one.path] = ":".join(stamp), skipped

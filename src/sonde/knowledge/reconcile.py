@@ -50,7 +50,7 @@ class Reconciler:
     def compare(self, stamps: Mapping[str, tuple[str, str]], unread: Collection[str]) -> None:
         """Load the known entries, and note which files changed or are gone.
 
-        `stamps` has size and time of each present file, `unread` the paths of files and folders
+        `stamps` has size and stamp of each present file, `unread` the paths of files and folders
         that cannot be read now.
         """
         self._recall()
@@ -150,11 +150,14 @@ class Reconciler:
         if self._pieces >= BATCH_PIECES:
             self._flush()
 
-    def pass_over(self, known: Sequence[Known]) -> None:
-        """Keep the entries of an unchanged file."""
+    def pass_over(self, known: Sequence[Known], mark: Mark | None = None) -> None:
+        """Keep the entries of an unchanged file; with the mark of a file that was written again."""
         for each in known:
             self._pool.claim(each)
             self.counts["unchanged" if each.entry else "deleted"] += 1
+            if mark and each.entry:
+                new = mark._replace(entries=each.mark.entries).with_text(each.entry.hash)
+                self._stamps.setdefault(each.source, {})[each.entry.id] = each.entry.path, new
 
     def _keep_edits(self, old: Entry, new: Entry, *, same: bool) -> Entry:
         """The new entry with the user's edits. If a text changed both here and in its file, the

@@ -298,4 +298,4 @@ def _judge_document(path: str, facts: os.stat_result, most_bytes: int) -> Listed
         return Skipped(path, "special")
     if facts.st_size > most_bytes:
         return Skipped(path, "too_large", f"{facts.st_size} bytes")
-    return ListedFile(path, facts.st_size, facts.st_mtime_ns)
+    return ListedFile(path, facts.st_size, facts.st_mtime_ns, stamp_file(facts))

@@ -314,13 +314,14 @@ def present_hit(
     # an overview has lines of its own: they say nothing about where in the file it is
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=cut.text)
-    symbol = hit.symbol if whole else _name_lines(hit.symbols, cut.span)
-    return replace(hit, text=cut.text, span=cut.span, parts=cut.parts, symbol=symbol)
+    if whole is None:
+        whole = _find_symbol(hit.symbols, cut.span)
+        hit = replace(hit, symbol=whole.name if whole else "", definition=whole)
+    return replace(hit, text=cut.text, span=cut.span, parts=cut.parts)
 
 
-def _name_lines(symbols: Sequence[Symbol], shown: Span) -> str:
-    """The definition that lines lie in, else the first that begins in them; empty if none does."""
+def _find_symbol(symbols: Sequence[Symbol], shown: Span) -> Symbol | None:
+    """The definition or section that lines lie in, else the first that begins in them."""
     around = [one for one in symbols if one.start_line <= shown.start_line <= one.end_line]
-    inside = [one for one in symbols if shown.start_line <= one.line <= shown.end_line]
-    innermost = sorted(around, key=lambda one: one.end_line - one.start_line)[:1]
-    return next((one.name for one in [*innermost, *inside]), "")
+    inside = (one for one in symbols if shown.start_line <= one.line <= shown.end_line)
+    return min(around, key=lambda one: one.end_line - one.start_line, default=next(inside, None))

@@ -58,6 +58,11 @@ class LiteralSearch:
     def find(self, query: str, question: Question) -> LiteralHits:
         """Hits that the query names or spells. Empty and final if a word of it occurs nowhere."""
         reading, found = read_literally(query), LiteralHits()
+        # a name or key that nothing but tests defines: `MAX_AGE`, `--max-age`
+        if not reading and (question.is_code or "-" in query) and len(query.split()) == 1:
+            named = self.project.stores()["code"].paths_named(question.names)
+            if not [path for path in named if not TEST_PATH.search(path)]:
+                reading = Reading("text", query.strip(), is_certain=not question.is_code)
         if not query:  # nothing but conditions
             return self._list_paths(lambda _path: True, "filter")
         kinds = {"path": self._find_path, "glob": self._find_glob, "regex": self._find_regex}

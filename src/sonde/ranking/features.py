@@ -48,6 +48,7 @@ FEATURES: Mapping[str, str] = {
     "legacy_asked": "the question is about that",
     "is_old_version": "in a folder v1 while the candidates hold a newer or plain one",
     "is_data": "data or configuration, not code",
+    "is_barrel": "an index file that only passes on what others define",
     "name_parts": "further parts of the name (`Writer.Json.cs`): a piece of something",
     "path_recall": "share of the query's words that its whole path says",
     "definitions_recall": "share of the query's words that its defined names say together",
@@ -83,13 +84,16 @@ _NOTHING = dict.fromkeys(
     """lexical_top lexical_rel dense_rel dense_mean dense_many path_recall name_parts is_data
     stem_f1 stem_precision stem_length stem_joined stem_said folder_precision stem_is_named
     stem_is_symbol definitions_recall holds_name defines_symbol definition_f1 is_test test_asked
-    is_example example_asked is_legacy legacy_asked is_shadowed_header depth length
+    is_example example_asked is_legacy legacy_asked is_barrel is_shadowed_header depth length
     importers""".split(),
     0.0,
 )
 """The features of a file that are always there: they are added up in this order."""
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
-_HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
+_PASSED_ON = re.compile(  # in JavaScript and Python; and comments
+    r"(?:export|import)\b(?:[^;'\"=]*\bfrom)?\s*['\"][^'\"\n]*['\"];?"
+    r"|from\s+\S+\s+import\s+(?:\([^)]*\)|.*)|import\s.*|//.*|#.*|/\*(?:[^*]|\*(?!/))*\*/"
+)
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
     ("declaration", "section", "key"), 1 / 3
 )
@@ -145,15 +149,17 @@ def _measure(
         row["folder_precision"] = overlap_of(matches, place.folder)[0]
     row["stem_joined"] = float(place.folded in question.joined)
     row["stem_said"] = float(place.short in question.words)
-    if question.is_symbol:
-        row["stem_is_symbol"] = float(place.folded in question.names)
-    else:
-        row["stem_is_named"] = float(place.stem in question.proper)
+    row["stem_is_symbol"] = float(question.is_symbol and place.folded in question.names)
+    row["stem_is_named"] = float(not question.is_symbol and place.stem in question.proper)
+    if place.stem in ("index", "__init__"):
+        own = "".join(chunk.text for chunk in file.chunks.values())
+        is_read = 2 * len(own) > file.state.size
+        row["is_barrel"] = float(is_read and not _PASSED_ON.sub("", own).strip())
     row["holds_name"] = float(file.holds_name)
     for name, about in _ABOUT.items():
         if row[f"is_{name}"] and not about.isdisjoint(question.words):
             row[f"{name}_asked"] = 1.0
-    row["is_shadowed_header"] *= file.has_implementation
+    row["is_shadowed_header"] = float(file.has_implementation)
     row["length"] = math.log1p(file.state.size / 1500)
     row["importers"] = math.log1p(file.importers)
     return row
@@ -207,7 +213,6 @@ def read_place(path: str) -> PathFacts:
         "is_test": float(bool(TEST_PATH.search(path))),
         "is_example": float(bool(_EXAMPLE.search(path))),
         "is_legacy": float(bool(_LEGACY.search(path))),
-        "is_shadowed_header": float(bool(_HEADER.search(path))),
         "depth": float(path.count("/")),
     }
     facts = {name: value for name, value in facts.items() if value}

@@ -312,7 +312,11 @@ def measure_texts(
     """The features of words, for passages that have their text."""
     for one in passages:
         row = one.features
-        own = one.text[:_OWN_CHARS]
+        first = one.line - one.start_line
+        lines = one.text.split("\n", first + _OPENING_LINES)
+        opening = "\n".join(lines[first : first + _OPENING_LINES])
+        own = one.text[:_OWN_CHARS]  # of which its documentation may be all
+        own = own if opening in own else f"{own}\n{opening}"
         one.code, comments = split_comments(own)
         held = asked.find(one.code)
         row["code_lexical"] = asked.rate(held)
@@ -320,9 +324,6 @@ def measure_texts(
             held = {*held, *asked.find(comments)}
             row["is_off_topic"] = 1.0 - (asked.rate(held) - row["code_lexical"])
         row["says_all"] = float(asked.rate(held) > _NEARLY_ALL)
-        first = one.line - one.start_line
-        lines = one.text.split("\n", first + _OPENING_LINES)
-        opening = "\n".join(lines[first : first + _OPENING_LINES])
         row["opening_lexical"] = asked.rate(asked.find(opening))
         if reported:
             row["told_lexical"] = reported.rate(reported.find(own))

@@ -50,10 +50,10 @@ _NAME = re.compile(rf"(?:[.#@&*]|::)?({_IDENTIFIER.pattern})[?!]?(?:\([^()]{{0,2
 """A name alone, as people paste it: `name`, `Scope#name`, `name()`, `valid?`."""
 _SIGNATURE = re.compile(
     r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|override"
-    r"|virtual|inline|extern|const|unsafe|pub(?:\(\w+\))?|open|suspend|local)\s+)*"
+    r"|virtual|inline|extern|const|unsafe|typedef|pub(?:\(\w+\))?|open|suspend|local)\s+)*"
     r"(?:def|fn|func|function|fun|sub|proc|class|struct|interface|trait|enum|protocol|module|object"
     r"|record|type|macro|defp?|defmodule|void|int|bool|string|var|let|val)\*?\s+"
-    rf"(?:\([^()]{{0,80}}?(\w+)\)\s*)?({_IDENTIFIER.pattern})[?!]?\s*(?:[(<:{{=].{{0,400}})",
+    rf"(?:\([^()]{{0,80}}?(\w+)\)\s*)?({_IDENTIFIER.pattern})[?!]?(\s*[(<:{{=].{{0,400}})?",
     re.DOTALL,
 )
 """The beginning of a definition, as people paste it; a receiver in brackets is its scope."""
@@ -290,8 +290,12 @@ def _read_name(text: str) -> str:
     if alone := _NAME.fullmatch(text):
         return alone[1]
     if signature := _SIGNATURE.fullmatch(text):
-        return ".".join(filter(None, signature.groups()))
-    return ""
+        receiver, name, rest = signature.groups()
+        # `struct redisObject` is one as it stands, `class method` is a topic
+        if rest or _looks_like_code(name) or name[0].isupper():
+            return ".".join(filter(None, (receiver, name)))
+    called = "".join(itertools.chain(*_CALLED.findall(text)))  # of one frame
+    return called if _IDENTIFIER.fullmatch(called) else ""
 
 
 def _looks_like_code(word: str) -> bool:

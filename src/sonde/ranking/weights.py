@@ -5,7 +5,7 @@ questions say nothing (none is about examples or legacy code) the answer to "and
 for" takes the penalty back. `REPORT` is for long queries, fitted by `training/fit_reports.py` on
 issue reports of five Python projects; what those cannot teach (old versions, headers) is as in
 `CODE`. `DOCS` is for long queries over documents, as served a collection of abstracts best (CISI),
-and for views; others go by `ranking/evidence.py`. What names of documents count is set by hand.
+and for views; others go by `ranking/evidence.py`. Barrels and names of documents are set by hand.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ CODE: Mapping[str, float] = {
     "legacy_asked": 1.9,
     "is_old_version": -4.6,
     "is_data": -1.7,
+    "is_barrel": -3.0,
     "name_parts": -1.3,
     "path_recall": 0.9,
     "definitions_recall": 0.8,
@@ -237,7 +238,7 @@ _REASONS = (
     ("depth nesting", "lies high up", "lies deep down"),
     ("length lines", "has a fitting size", "is long, and long files match by chance"),
     ("type", "is a type", "is a type"),
-    ("value data rest", "is a value or data", "is data, or between definitions"),
+    ("value data rest barrel", "is a value or data", "is data, or between definitions"),
 )
 """Words that occur in the names of features; what they mean if they speak for a result; against."""
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sonde.ranking.question import Question, shorten_word
 from sonde.stores.chunks.base import ChunkStore
-from sonde.text.words import find_words, fold_name, fold_text
+from sonde.text.words import find_words, fold_name, index_terms, unique
 from sonde.types import FileContent, FileState, Hit, ListedFile, Skipped, Span
 
 _MOST_WORDS = 8  # of the query that a note mentions
@@ -130,8 +130,8 @@ def _list_terms(question: Question) -> Sequence[str]:
 def _describe_unknown(
     stores: Sequence[ChunkStore], question: Question, unknown: Sequence[str]
 ) -> list[str]:
-    typed = {fold_text(word): word for word in find_words(question.text) if not word.isascii()}
-    words = ", ".join(typed.get(term, term) for term in unknown)
+    lacking = (w for w in find_words(question.text) if not set(unknown).isdisjoint(index_terms(w)))
+    words = ", ".join(unique(lacking) or unknown)  # a report's are in its body
     said = [f"No exact match for: {words}."] if unknown else []
     near = [word for term in unknown for word in _find_similar(stores, term)]
     return [*said, f"Similar words in the index: {', '.join(near)}."] if near else said
@@ -192,10 +192,6 @@ def _slips(term: str) -> set[str]:
     slips = set()
     for at in range(len(term) + 1):
         head, tail = term[:at], term[at:]
-        slips |= {head + letter + tail for letter in _LETTERS}
-        if tail:
-            slips.add(head + tail[1:])
-            slips |= {head + letter + tail[1:] for letter in _LETTERS}
-        if len(tail) > 1:
-            slips.add(head + tail[1] + tail[0] + tail[2:])
+        slips |= {head + letter + rest for letter in _LETTERS for rest in (tail, tail[1:])}
+        slips |= {head + tail[1:], head + tail[1:2] + tail[:1] + tail[2:]}
     return slips

@@ -168,9 +168,8 @@ _MARK = re.compile(
 )
 _BARE_LEVEL = re.compile(rf"{_LEVEL}\s{{1,4}}", re.IGNORECASE)  # after a time
 _TROUBLE = re.compile(
-    r"\b(?:fail(?:ed|ure|s)?|error|cannot|can't|could not|couldn't|unable|invalid|unexpected"
-    r"|expected|refused|denied|missing|not found|no such|unknown|undefined|unsupported"
-    r"|must be|timed out)\b",
+    r"\b(?:fail(?:ed|ure|s)?|error|cannot|\w{2,8}n't|not|unable|invalid|unexpected|expected"
+    r"|refused|denied|missing|no such|unknown|undefined|unsupported|must be|timed out)\b",
     re.IGNORECASE,
 )
 _PRINTED = re.compile(r"(?<!\w)(?:'[^'\n]{1,200}'|\"[^\"\n]{1,200}\"|`[^`\n]{1,200}`)|: |\s/\w")
@@ -191,10 +190,11 @@ def _read_text(text: str) -> Reading | None:
     while mark := _MARK.match(body) or (body is not first and _BARE_LEVEL.match(body)):
         body = body[mark.end() :]
     marked = body is not first
-    if not marked and not (_TROUBLE.search(body) and _PRINTED.search(body)):
+    is_sentence = body.rstrip().endswith((".", "!"))  # seldom typed, and often printed
+    if not (marked or is_sentence or (_TROUBLE.search(body) and _PRINTED.search(body))):
         return None
     words = body.lower().split()
-    if len(words) < _WINDOW or "?" in body or words[0] in _ASKING:
+    if len(words) < _WINDOW or words[-1].endswith("?") or words[0] in _ASKING:
         return None
     rows = [part.split() for part in _VALUE.split(body) if marked]
     windows = [row[at : at + _WINDOW] for row in rows for at in range(len(row) - _WINDOW + 1)]

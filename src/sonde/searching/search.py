@@ -369,7 +369,7 @@ def _attach_facts(search: Search, question: Question, candidates: Sequence[Candi
         c.holds_name = any(
             name in chunk.text for name in question.spelled for chunk in c.chunks.values()
         )
-        c.has_implementation = place.stem in sources
+        c.has_implementation = place.stem in sources and c.state.path.endswith(_HEADERS)
 
 
 def _implementations(search: Search, candidates: Sequence[Candidate]) -> set[str]:

@@ -54,17 +54,16 @@ def is_prompt(value: Any, *, wanted: bool) -> bool:
     names = _TEXTS if wanted or _is_list_of_prompts(value) else ()
     return bool(rows) and all(
         isinstance(row, dict)
-        and (any(_find(row, name) for name in names) or any(_text(row.get(n)) for n in _PLAIN))
+        and (
+            any(_find(row, name) for name in names)
+            or any(isinstance(row.get(n), str) and row[n].strip() for n in _PLAIN)
+        )
         for row in rows[:SAMPLE_ROWS]
     )
 
 
 def _is_list_of_prompts(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("prompts"), list | dict)
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 def _read_yaml(file: File) -> Any:
