@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from sonde.embedding.nearness import open_measure
 from sonde.errors import CatalogError, FileMissing, OutsideRoots, PermissionDenied
 from sonde.indexing.sources import Tree, TreeReader
 from sonde.projects.freshness import KnownFiles
 from sonde.projects.project import Project, Workspace
-from sonde.ranking.question import Question
-from sonde.ranking.snippets import cut_snippet
+from sonde.ranking.question import Question, read_prose_terms
+from sonde.ranking.snippets import DEFAULT_LENGTH, cut_snippet, find_answer
 from sonde.runtime.work import Work
 from sonde.searching.filters import filter_paths, read_folder
 from sonde.searching.hits import find_changed, refresh_hit
@@ -309,8 +310,13 @@ def present_hit(
             hit = replace(hit, stale=True)
     if hit.focus:
         return cut_around(hit, limit)
-    whole = hit.definition
-    cut = cut_snippet(question, hit.text, hit.span, limit, opening=whole.line if whole else None)
+    whole, answer = hit.definition, None
+    if hit.kind == "docs" and len(hit.text) > limit:
+        length, terms = min(limit, DEFAULT_LENGTH), read_prose_terms(question.text)
+        measure = open_measure(workspace.prose, question.text)
+        answer = find_answer(hit.text, terms, (), length, measure)
+    opening = whole.line if whole else None
+    cut = cut_snippet(question, hit.text, hit.span, limit, opening=opening, answer=answer)
     # an overview has lines of its own: they say nothing about where in the file it is
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=cut.text)

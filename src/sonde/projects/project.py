@@ -364,6 +364,7 @@ class Workspace:
     jobs: Jobs
     results: ResultSets
     static: Embedder | None
+    prose: Embedder | None  # the static model that reads documents, beside any model but none
     deep: Embedder | None
     background_deep: Callable[[Callable[[], None]], Embedder] | None
     """Opens the deep model in a process of lowest priority; its argument is called during work."""
@@ -395,6 +396,5 @@ class Workspace:
         self.jobs.close()
         self.results.close()
         self.projects.close()
-        for embedder in (self.static, self.deep):
-            if embedder:
-                embedder.close()
+        for embedder in filter(None, (self.static, self.prose, self.deep)):
+            embedder.close()
