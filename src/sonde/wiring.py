@@ -88,6 +88,8 @@ def build_app(
     if stays:
         results.start_sweeping()
         sys.setswitchinterval(_SWITCH_S)
+    is_local = own.embedding in ("auto", "static", "local")
+    prose = None if own.embedding in ("none", "deep") else load_provider("everyday")
     workspace = Workspace(
         home=settings.home,
         start=start,
@@ -95,8 +97,8 @@ def build_app(
         projects=Projects(partial(team_server.open_any_project, settings, open_), clock),
         jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
-        static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
-        prose=None if own.embedding in ("none", "deep") else load_provider("everyday"),
+        static={"docs": prose, "code": load_provider("static")} if prose and is_local else {},
+        prose=prose,
         deep=open_provider(own, tell),
         background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep", "local") else None,
         start_checker=partial(_start_checker, settings),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.runtime.work import Work
@@ -24,6 +25,27 @@ ASKED = [
     ("recover a lost login", 6),
     ("where to park my bike", 5),
     ("thumbnails for mobile devices", 4),
+]
+
+
+NOTES = list(
+    enumerate(
+        [
+            "The dentist wants to see me in March because of the crown.",
+            "Lent the ladder to our neighbours until Sunday.",
+            "Pancakes for two: flour, eggs, milk, a pinch of salt.",
+            "The night train to Vienna leaves at ten.",
+            "Grandmother told the story of the flood again.",
+            *PAGE,
+        ]
+    )
+)
+QUESTIONS = [
+    "appointment for my teeth",
+    "who has borrowed our steps",
+    "breakfast recipe",
+    "rail journey to Austria",
+    "what granny remembers",
 ]
 
 
@@ -69,3 +91,13 @@ def test_a_sentence_that_runs_over_lines_is_shown_whole(ask: Callable[[str, str]
     text = "\n".join(wrapped)
     row = ask(text, "recover a lost login")
     assert "\n".join(wrapped[-2:]) in row["text"]
+
+
+def test_a_document_in_everyday_words_is_found_in_others(
+    tmp_path: Path, open_app: Callable[..., App]
+) -> None:
+    folder = write_files(tmp_path / "pages", {f"page-{n}.md": f"{text}\n" for n, text in NOTES})
+    app = open_app(start=folder)
+    create_index(app, str(folder), work=Work())
+    for n, question in enumerate(QUESTIONS):
+        assert search_docs(app, question, work=Work())["results"][0]["path"] == f"page-{n}.md"

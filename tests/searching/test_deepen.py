@@ -54,7 +54,7 @@ def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
     code, docs = SqliteChunkStore(tmp_path, "code"), SqliteChunkStore(tmp_path, "docs")
     tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=False, chunking="syntax")
     stores = {"code": code, "docs": docs}
-    update_index(tree, stores, static, Work(), compare_index(tree, stores, Work()))
+    update_index(tree, stores, {"code": static}, Work(), compare_index(tree, stores, Work()))
     yield code
     code.close()
     docs.close()

@@ -102,6 +102,12 @@ def _refine(project: Project, embedder: Embedder, work: Work, *, gently: bool) -
         except IndexBusy:
             if gently:
                 return 0
+        stores = project.stores()
         return refine_vectors(
-            project.stores(), embedder, project.lock, work, wanted=wanted, definitions=True
+            stores,
+            dict.fromkeys(stores, embedder),
+            project.lock,
+            work,
+            wanted=wanted,
+            definitions=True,
         )

@@ -363,8 +363,8 @@ class Workspace:
     projects: Projects
     jobs: Jobs
     results: ResultSets
-    static: Embedder | None
-    prose: Embedder | None  # the static model that reads documents, beside any model but none
+    static: Mapping[Kind, Embedder]  # for each kind; none beside a model that the user named
+    prose: Embedder | None  # the static model that chooses sentences, beside any model but none
     deep: Embedder | None
     background_deep: Callable[[Callable[[], None]], Embedder] | None
     """Opens the deep model in a process of lowest priority; its argument is called during work."""
@@ -396,5 +396,5 @@ class Workspace:
         self.jobs.close()
         self.results.close()
         self.projects.close()
-        for embedder in filter(None, (self.static, self.prose, self.deep)):
+        for embedder in filter(None, (*self.static.values(), self.prose, self.deep)):
             embedder.close()

@@ -142,5 +142,5 @@ def _gather(
             return None
         return find_nearness(model.name, max(float(row @ vector) for row in found.values()))
 
-    static, deep = (measure(model) for model in vectors.models)
+    static, deep = (measure(model) for model in vectors.list_models(hit.kind))
     return Evidence(1.0, known, static, deep)
