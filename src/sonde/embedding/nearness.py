@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
-from sonde.embedding.base import DEEP_NAME, Embedder
+from sonde.embedding.base import DEEP_NAME, Embedder, Vectors
 from sonde.text.words import find_words
 
 UNRELATED = (
@@ -90,11 +90,12 @@ def open_measure(
         return None
     vector = model.embed([question], "query")[0]
 
-    def measure(texts: Sequence[str]) -> list[float]:
-        similar: list[float] = (model.embed(texts, "passage") @ vector).tolist()
-        return [find_nearness(model.name, each) for each in similar]
+    return lambda texts: list_nearness(model.name, model.embed(texts, "passage") @ vector)
 
-    return measure
+
+def list_nearness(name: str, similarities: Vectors) -> list[float]:
+    """Each similarity as `find_nearness` gives it."""
+    return [find_nearness(name, float(each)) for each in similarities]
 
 
 def can_read(model: Embedder, question: str) -> bool:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sonde.embedding.base import PASSAGE_MODES, Embedder, RecentVectors, Vectors
-from sonde.embedding.nearness import measure_spread
+from sonde.embedding.nearness import list_nearness, measure_spread
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence, NameWords
@@ -59,6 +59,11 @@ class QueryVector:
     """Embeds passages; None where that takes too long to do while the caller waits."""
     is_static: bool = True
     """Whether it is the static model, or the deeper one alone."""
+
+    def measure(self, texts: Sequence[str]) -> list[float]:
+        """How near texts are, by a model that may embed them now."""
+        assert self.embed
+        return list_nearness(self.model, self.embed(texts) @ self.vector)
 
 
 @dataclass(frozen=True, slots=True)
