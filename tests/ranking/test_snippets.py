@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from tests.drawing import draw_text
 
 from sonde.ranking.question import read_question
-from sonde.ranking.snippets import _weigh_lines, cut_snippet
+from sonde.ranking.snippets import _weigh_lines, cut_around, cut_snippet
 from sonde.text.words import index_terms
 from sonde.types import Span
 
@@ -28,7 +28,10 @@ def test_a_snippet_is_what_the_file_says_at_its_lines(
     if place:
         start, length = min(place[0], len(text) - 1), min(place[1], limit)
         answer = (start, min(start + length, len(text)))
-    cut = cut_snippet(question, text, span_of(text), limit, opening=opening, answer=answer)
+    if answer:
+        cut = cut_around(text, span_of(text), limit, answer)
+    else:
+        cut = cut_snippet(question, text, span_of(text), limit, opening=opening)
     if answer and "\n" not in text[slice(*answer)].strip("\n"):
         assert text[slice(*answer)].strip("\n") in cut.text
     assert len(cut.text) <= limit

@@ -89,7 +89,6 @@ def open_measure(
     if model is None or not can_read(model, question):
         return None
     vector = model.embed([question], "query")[0]
-
     return lambda texts: list_nearness(model.name, model.embed(texts, "passage") @ vector)
 
 

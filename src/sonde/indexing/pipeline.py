@@ -133,9 +133,8 @@ def update_index(
             if last == "code" and batch.kind == "docs" and not batch.known:
                 stores["code"].tidy()  # of a first index, while workers prepare the rest
             last = batch.kind
-            write = partial(
-                _write_batch, stores[batch.kind], static.get(batch.kind), batch, ready, tally
-            )
+            model = static.get(batch.kind)
+            write = partial(_write_batch, stores[batch.kind], model, batch, ready, tally)
             retry_in_halves(batch.contents, write)
             for state in tally.cut_short:
                 diff.omitted.add(Skipped(state.path, CUT_SHORT))

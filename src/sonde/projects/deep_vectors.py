@@ -103,11 +103,5 @@ def _refine(project: Project, embedder: Embedder, work: Work, *, gently: bool) -
             if gently:
                 return 0
         stores = project.stores()
-        return refine_vectors(
-            stores,
-            dict.fromkeys(stores, embedder),
-            project.lock,
-            work,
-            wanted=wanted,
-            definitions=True,
-        )
+        models = dict.fromkeys(stores, embedder)
+        return refine_vectors(stores, models, project.lock, work, wanted=wanted, definitions=True)

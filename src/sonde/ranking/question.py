@@ -300,15 +300,10 @@ def read_question(text: str) -> Question:
 
 def read_prose_terms(text: str) -> tuple[str, ...]:
     """The terms of a query in prose, without stop words unless there are no others."""
-    content: list[str] = []
-    every: list[str] = []
-    for word in read_words(text):
-        said = text[word.start : word.end]
-        terms = query_terms(said)
-        every.extend(terms)
-        if said.casefold() not in _SMALL_WORDS:
-            content.extend(terms)
-    return tuple(unique(content or every)[:_MOST_PROSE_TERMS])
+    words = [text[word.start : word.end] for word in read_words(text)]
+    content = [word for word in words if word.casefold() not in _SMALL_WORDS]
+    terms = [[term for word in those for term in query_terms(word)] for those in (content, words)]
+    return tuple(unique(terms[0] or terms[1])[:_MOST_PROSE_TERMS])
 
 
 def _read_name(text: str) -> str:

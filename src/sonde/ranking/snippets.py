@@ -22,8 +22,6 @@ _END = rf"[.!?…](?=\s)|[。！？]|$(?!{_WRAP})"
 _SENTENCE = rf"(?m)\S(?:(?:.|{_WRAP}){{0,N}}?(?:{_END})|.{{0,N}}(?=\s)|.{{0,N}})"
 """Of at most N more characters; a longer one in parts."""
 _MARKS = 3  # an ellipsis at each end, and the first character
-Measure = Callable[[list[str]], Sequence[float]]
-"""How near texts are to a query, in spreads above unrelated ones."""
 
 _ELLIPSIS_LINE = 400  # one line longer than this (minified code) is cut inside
 _LEAD = 2  # lines shown above the first that matches, while there are others to show below
@@ -46,10 +44,10 @@ class Snippet:
 
 def find_answer(
     text: str, terms: Collection[str], hints: Collection[str], length: int,
-    measure: Measure | None,
+    measure: Callable[[list[str]], Sequence[float]] | None,
 ) -> tuple[int, int]:  # fmt: skip
     """Start and end of the sentence that answers by its terms and by how near it is, weighed as
-    texts are; without a measure, of the words. `hints` are terms that count less."""
+    texts are; without a `measure` of nearness, of the words. `hints` are terms that count less."""
     if measure is None:
         return find_run(text, terms, hints, length)
     pattern = _SENTENCE.replace("N", str(length - _MARKS))
@@ -97,23 +95,38 @@ def _list_matches(
             yield word.start, word.end, term, wanted.get(term, 1.0)
 
 
+def cut_around(text: str, span: Span, limit: int, answer: tuple[int, int]) -> Snippet:
+    """At most `limit` characters of whole lines around the place in the text that answers; of a
+    line that is longer, the part around it."""
+    lines = text.rstrip("\n").split("\n")
+    sizes = [len(line) + 1 for line in lines]
+    starts = list(accumulate(sizes, initial=0))
+    weights = [float(start < answer[1] and answer[0] < end) for start, end in pairwise(starts)]
+    first, last = _best_window(sizes, weights, limit)
+    line = lines[first]
+    if len(line) <= limit:
+        return _show(lines, span, [(first, last)], limit)
+    said = max(0, answer[0] - starts[first])
+    begin = min(said, len(line) - limit)
+    if begin < said:  # at the beginning of a word, if there is one
+        begin = line.find(" ", begin, said) + 1 or begin
+    shown = line[begin : begin + max(limit, 1)]
+    return Snippet(shown, _locate(lines, span, first, last, shown, begin))
+
+
 def cut_snippet(
-    question: Question, text: str, span: Span, limit: int, *,
-    opening: int | None = None, answer: tuple[int, int] | None = None,
-) -> Snippet:  # fmt: skip
+    question: Question, text: str, span: Span, limit: int, *, opening: int | None = None
+) -> Snippet:
     """At most `limit` characters of whole lines: all of them, or those that answer.
 
     `opening` is the line of the file that names what the text defines: its signature is shown in
-    any case, then the lines that match best. `answer` is the place in the text that answers, if it
-    is known; of a line that is longer than `limit`, the part around it is shown.
+    any case, then the lines that match best.
     """
     # what follows the last newline is the next line, which is not part of the chunk
     lines = text.rstrip("\n").split("\n")
     if len(text) <= limit:
         return Snippet("\n".join(lines), _locate(lines, span, 0, len(lines) - 1, None))
     sizes = [len(line) + 1 for line in lines]
-    if answer:
-        return _show_around(lines, sizes, span, answer, limit)
     weights = _weigh_lines(question, lines)
     at = None if opening is None else opening - span.start_line
     if at is None or not 0 <= at < len(lines):
@@ -133,23 +146,6 @@ def cut_snippet(
             return _show(lines, span, [(first, last), (at, end)], limit)
         at = min(first, at)
     return _show(lines, span, [_grow(sizes, at, end, limit)], limit)
-
-
-def _show_around(
-    lines: Sequence[str], sizes: Sequence[int], span: Span, answer: tuple[int, int], limit: int
-) -> Snippet:
-    starts = list(accumulate(sizes, initial=0))
-    weights = [float(start < answer[1] and answer[0] < end) for start, end in pairwise(starts)]
-    first, last = _best_window(sizes, weights, limit)
-    line = lines[first]
-    if len(line) <= limit:
-        return _show(lines, span, [(first, last)], limit)
-    said = max(0, answer[0] - starts[first])
-    begin = min(said, len(line) - limit)
-    if begin < said:  # at the beginning of a word, if there is one
-        begin = line.find(" ", begin, said) + 1 or begin
-    shown = line[begin : begin + max(limit, 1)]
-    return Snippet(shown, _locate(lines, span, first, last, shown, begin))
 
 
 def _show(

@@ -183,12 +183,8 @@ def _check_home(home: Path) -> Check:
 
 
 def _check_models(session: Session) -> Iterator[Check]:
-    workspace = session.app.workspace
-    models = {
-        "static": workspace.static.get("code"),
-        "everyday": workspace.prose,
-        "deep": workspace.deep,
-    }
+    own = session.app.workspace
+    models = {"static": own.static.get("code"), "everyday": own.prose, "deep": own.deep}
     for label, embedder in models.items():
         if embedder is None:
             yield Check(f"{label} model", f"off (embedding = {session.settings.embedding})")
