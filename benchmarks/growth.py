@@ -152,7 +152,7 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
     )
     embedder = StaticEmbedder()
     stores = open_stores(name, work / f"index-{name}")
-    update_index(tree, stores, embedder, Work(), compare_index(tree, stores, Work()))
+    update_index(tree, stores, {"code": embedder}, Work(), compare_index(tree, stores, Work()))
     pick = random.Random(3)
     paths = [str(path.relative_to(source)) for path in chosen]
     spans = Spans()
@@ -168,7 +168,7 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
             del lines[pick.randrange(len(lines))]
         (project / path).write_text("\n".join(lines))
         diff = compare_index(tree, stores, Work(), paths={path})
-        update_index(tree, stores, embedder, Work(), diff)
+        update_index(tree, stores, {"code": embedder}, Work(), diff)
         for store in stores.values():
             store.tidy()
     spent = time.process_time() - spent
@@ -182,7 +182,7 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
     size = stores["code"].counts().bytes
     assert stores["code"].verify() == []
     fresh = open_stores(name, work / f"fresh-{name}")
-    update_index(tree, fresh, embedder, Work(), compare_index(tree, fresh, Work()))
+    update_index(tree, fresh, {"code": embedder}, Work(), compare_index(tree, fresh, Work()))
     (wall, cpu), (fresh_wall, fresh_cpu) = compare([stores["code"], fresh["code"]], embedder)
     fresh_size = fresh["code"].counts().bytes
     for store in (*stores.values(), *fresh.values()):

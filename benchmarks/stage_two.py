@@ -30,7 +30,7 @@ work = Work()
 timer = threading.Timer(limit_s, work.cancel)
 timer.start()
 with contextlib.suppress(Cancelled):
-    refine_vectors(project.stores(), deep, project.lock, work)
+    refine_vectors(project.stores(), dict.fromkeys(project.stores(), deep), project.lock, work)
 timer.cancel()
 have, total = coverage_of(project.stores(), deep.name)
 print(

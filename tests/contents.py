@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sonde.embedding.static import EVERYDAY_NAME, NAME
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.chunks.sqlite import SqliteChunkStore
+
+STATIC = {"code": NAME, "docs": EVERYDAY_NAME}
+"""The static model of each kind."""
 
 
 def read_contents(stores: Mapping[Any, ChunkStore]) -> dict[str, Any]:

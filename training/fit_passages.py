@@ -222,9 +222,9 @@ def gather(corpora: Path, cache: Path, seed: int, each: int, deep: Embedder | No
         for folder, kinds in ((whole, {"documented"}), (cut, GROUPS.keys() - {"documented"})):
             store = open_index(folder, cache / corpus.name / f"{folder.name}-index")
             lock = WriterLock(cache / corpus.name)
-            refine_vectors({"code": store}, static, lock, Work())
+            refine_vectors({"code": store}, {"code": static}, lock, Work())
             if deep:
-                refine_vectors({"code": store}, deep, lock, Work(), definitions=True)
+                refine_vectors({"code": store}, {"code": deep}, lock, Work(), definitions=True)
             rows += [ask(store, static, deep, corpus.name, one) for one in asked if one[0] in kinds]
             store.close()
         print(corpus.name, len(asked), flush=True)

@@ -71,7 +71,7 @@ def open_index(folder: Path, kept: Path) -> SqliteChunkStore:
     kept.mkdir(parents=True, exist_ok=True)
     store, prose = SqliteChunkStore(kept, "code"), SqliteChunkStore(kept, "docs")
     stores = {"code": store, "docs": prose}
-    update_index(tree, stores, None, Work(), compare_index(tree, stores, Work()))
+    update_index(tree, stores, {}, Work(), compare_index(tree, stores, Work()))
     return store
 
 
@@ -120,7 +120,7 @@ def gather_all(
         if not largest or store.counts().chunks <= largest:
             for embedder in filter(None, (static, deep)):
                 lock = WriterLock(cache / "stores" / repo)
-                refine_vectors({"code": store}, embedder, lock, Work())
+                refine_vectors({"code": store}, {"code": embedder}, lock, Work())
             by_repo[repo] = gather_rows(store, asked, static, deep)
             print(repo, len(asked), flush=True)
         store.close()

@@ -96,7 +96,7 @@ def open_snapshot(mirror: Path, commit: str, cache: Path) -> SqliteChunkStore:
         kept.mkdir(parents=True)
         stores = {"code": SqliteChunkStore(kept, "code"), "docs": SqliteChunkStore(kept, "docs")}
         diff = compare_index(tree, stores, Work())
-        update_index(tree, stores, load_provider("static"), Work(), diff)
+        update_index(tree, stores, {"code": load_provider("static")}, Work(), diff)
     return SqliteChunkStore(kept, "code")
 
 

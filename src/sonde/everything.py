@@ -17,7 +17,7 @@ from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
 from sonde.knowledge.retrieval import read_retrieval, show_text
 from sonde.projects.find import name_scope, readable_project
 from sonde.projects.freshness import is_searchable
-from sonde.projects.lines import cut_around
+from sonde.projects.lines import cut_to_focus
 from sonde.projects.literal import EXACT
 from sonde.projects.search import rank_everywhere
 from sonde.ranking.evidence import LIKELY_ENOUGH
@@ -140,7 +140,7 @@ def rate_files(app: App, kind: Kind, vectors: QueryVectors, hits: Sequence[Hit])
 
 
 def _make_file_hit(hit: Hit) -> FileHit:
-    hit = cut_around(hit, _FOCUS_CHARS) if hit.focus else hit
+    hit = cut_to_focus(hit, _FOCUS_CHARS) if hit.focus else hit
     span, modified = hit.span, hit.state.mtime_ns // 1_000_000 if hit.state else 0
     place = (hit.kind, hit.project, hit.path, span.start_line, span.end_line)
     return FileHit(*place, hit.text, modified, hit.score, hit.score_type)

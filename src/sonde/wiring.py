@@ -88,6 +88,8 @@ def build_app(
     if stays:
         results.start_sweeping()
         sys.setswitchinterval(_SWITCH_S)
+    is_local = own.embedding in ("auto", "static", "local")
+    prose = None if own.embedding in ("none", "deep") else load_provider("everyday")
     workspace = Workspace(
         home=settings.home,
         start=start,
@@ -95,7 +97,8 @@ def build_app(
         projects=Projects(partial(team_server.open_any_project, settings, open_), clock),
         jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
-        static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
+        static={"docs": prose, "code": load_provider("static")} if prose and is_local else {},
+        prose=prose,
         deep=open_provider(own, tell),
         background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep", "local") else None,
         start_checker=partial(_start_checker, settings),
@@ -288,10 +291,9 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
 
 
 def _open_library(settings: Settings, workspace: Workspace, users: Users) -> Library:
-    is_named = workspace.deep and not workspace.background_deep
     models = KnowledgeModels(
-        load_provider("everyday") if workspace.static or is_named else None, workspace.deep,
-        workspace.background_deep, settings.home / "knowledge", in_background=workspace.stays,
+        workspace.prose, workspace.deep, workspace.background_deep, settings.home / "knowledge",
+        in_background=workspace.stays,
     )  # fmt: skip
     uploads = settings.home / "uploads"
     if workspace.stays and uploads.is_dir():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contents import read_index
+from tests.contents import STATIC, read_index
 
 from sonde.app import App
 from sonde.runtime.work import Work
@@ -126,7 +126,7 @@ def check_index(folder: Path) -> dict[str, Any]:
     for kind in ("code", "docs"):
         store = SqliteChunkStore(folder, kind)
         assert store.verify() == []
-        have, total = store.coverage("sonde-static-1")
+        have, total = store.coverage(STATIC[kind])
         assert have == total
         store.close()
     return read_index(folder)

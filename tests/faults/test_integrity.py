@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 import pytest
 from tests.backends import STORES, needs_lance
+from tests.contents import STATIC
 from tests.trees import write_files
 from tests.waiting import PATIENCE_S
 
@@ -70,7 +71,7 @@ def read_all(project: Project) -> dict[str, Any]:
                 terms = index_terms(chunk.text)
                 best = store.chunks([each.id for each in store.lexical(terms, 20)])
                 known[f"{kind}:{path}:{chunk.span}"] = [(c.path, c.span) for c in best]
-        known[f"{kind}:vectors"] = store.coverage("sonde-static-1")
+        known[f"{kind}:vectors"] = store.coverage(STATIC[kind])
     return known
 
 

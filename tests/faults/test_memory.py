@@ -61,11 +61,11 @@ class SmallEmbedder(StaticEmbedder):
 
 def test_an_index_made_in_halves_is_the_same(sonde: Any, open_app: Callable[..., App]) -> None:
     app, small = open_app(start=sonde.project), SmallEmbedder()
-    limited = replace(app, workspace=replace(app.workspace, static=small))
+    limited = replace(app, workspace=replace(app.workspace, static={"code": small, "docs": small}))
     assert create_index(limited, work=Work())["filesIndexed"] == 31
     assert max(small.sizes) > 5 > min(small.sizes)
     project = app.workspace.projects.get(sonde.project)
-    assert check_project(app.workspace, project, Work(), thorough=True).drift == 0
+    assert check_project(limited.workspace, project, Work(), thorough=True).drift == 0
 
 
 def index_under(megabytes: int, sonde: Any) -> str:

@@ -78,7 +78,7 @@ class Bench:
             self.tree, self.stores, work, refused=self.refused, paths=paths, force=force
         )
         options = {"now_ns": read_clock_later} | options
-        return update_index(self.tree, self.stores, None, work, diff, **options)
+        return update_index(self.tree, self.stores, {}, work, diff, **options)
 
     def snapshot(self) -> dict[str, Any]:
         """Everything an index knows that does not depend on how it got there."""

@@ -109,8 +109,9 @@ def app(open_app: Callable[..., App], root: Path, store: str, counter: Counter) 
 
         return Project(place, plain.folder, plain.settings, open_store, plain.open_views)
 
+    model = CountingEmbedder(counter)
     workspace = replace(
-        made.workspace, projects=Projects(open_counted), static=CountingEmbedder(counter)
+        made.workspace, projects=Projects(open_counted), static={"docs": model, "code": model}
     )
     return App(workspace, made.disk, made.knowledge, made.grounds)
 

@@ -32,7 +32,7 @@ def test_code_is_embedded_as_code_and_documents_as_passages(
     create_index(app, str(root), work=Work())
     project = app.workspace.projects.get(root)
     if embedding == "static":  # then the deep model comes later
-        refine_vectors(project.stores(), deep, project.lock, Work())
+        refine_vectors(project.stores(), {"code": deep, "docs": deep}, project.lock, Work())
     kinds: dict[Kind, str] = {"code": "reading.py", "docs": "guide.md"}
     for kind, path in kinds.items():
         store = project.stores()[kind]

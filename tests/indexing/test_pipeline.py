@@ -198,7 +198,7 @@ def test_a_file_that_changes_between_listing_and_reading_is_not_trusted(bench: A
     path.write_text("x = 2\n")
     age(path)
     later = path.stat().st_ctime_ns + 10_000_000_000
-    update_index(bench.tree, bench.stores, None, Work(), diff, now_ns=lambda: later)
+    update_index(bench.tree, bench.stores, {}, Work(), diff, now_ns=lambda: later)
     assert bench.stores["code"].chunks_of("a.py")[0].text == "x = 2\n"
     assert bench.stores["code"].files()["a.py"].stamp == 0
 

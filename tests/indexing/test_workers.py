@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ from tests.processes import is_running
 from tests.trees import read_clock_later
 from tests.waiting import wait_until
 
-from sonde.embedding.static import NAME, StaticEmbedder
+from sonde.embedding.base import Embedder
+from sonde.embedding.static import NAME, EverydayEmbedder, StaticEmbedder
 from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.preparing import PrepareOrder, Workers, count_workers, prepare_files
 from sonde.runtime.processes import Child
 from sonde.runtime.work import Work
-from sonde.types import FileContent, Progress
+from sonde.types import FileContent, Kind, Progress
 
 OLD_NS = 1_600_000_000_000_000_000
 FILES = 420
@@ -32,7 +33,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /
 HELPED = """
 import sys
 from pathlib import Path
-from sonde.embedding.static import StaticEmbedder
+from sonde.embedding.static import EverydayEmbedder, StaticEmbedder
 from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.preparing import Workers
@@ -45,8 +46,9 @@ stores = {kind: SqliteChunkStore(Path(sys.argv[2]), kind) for kind in ("code", "
 work = Work(report=lambda _: print("going", flush=True))
 while True:
     diff = compare_index(tree, stores, work, force=True)
-    embedder = StaticEmbedder()
-    update_index(tree, stores, embedder, work, diff, workers=Workers(2, embedder.name))
+    static = {"code": StaticEmbedder(), "docs": EverydayEmbedder()}
+    names = [model.name for model in static.values()]
+    update_index(tree, stores, static, work, diff, workers=Workers(2, names))
 """
 
 
@@ -104,11 +106,12 @@ def index(
     bench: Any, count: int, work: Work | None = None, *, force: bool = False, **options: Any
 ) -> dict[str, Any]:
     """Index and show everything that is stored."""
-    work, embedder = work or Work(), StaticEmbedder()
+    work = work or Work()
+    static: dict[Kind, Embedder] = {"code": StaticEmbedder(), "docs": EverydayEmbedder()}
     diff = compare_index(bench.tree, bench.stores, work, refused=bench.refused, force=force)
-    helping = Workers(count, embedder.name, **options)
+    helping = Workers(count, [model.name for model in static.values()], **options)
     report = update_index(
-        bench.tree, bench.stores, embedder, work, diff, workers=helping, now_ns=read_clock_later
+        bench.tree, bench.stores, static, work, diff, workers=helping, now_ns=read_clock_later
     )
     assert report.files_indexed == FILES + 1
     return {
@@ -184,8 +187,8 @@ def test_workers_without_memory_leave_a_whole_index(
 def test_workers_that_hold_much_memory_are_replaced(project: Any, open_bench: Any) -> None:
     started: list[int] = []
 
-    def start_child(model: str) -> Child:
-        child = Child("sonde.indexing.preparing", model)
+    def start_child(models: Sequence[str]) -> Child:
+        child = Child("sonde.indexing.preparing", *models)
         started.append(child.pid)
         return child
 
@@ -200,7 +203,7 @@ def test_closing_ends_workers_that_took_the_place_of_others() -> None:
     text = "def add(one, other):\n    return one + other\n" * 5_000
     content = FileContent("big.py", text, "0" * 64, len(text), 0)
     order = PrepareOrder("code", "syntax", (content,))
-    with Workers(1, "", worn_bytes=1) as helping:
+    with Workers(1, (), worn_bytes=1) as helping:
         assert helping.submit(order).result()
         assert helping.submit(order).result()
         left = [helping.submit(order), helping.submit(order)]
@@ -208,7 +211,7 @@ def test_closing_ends_workers_that_took_the_place_of_others() -> None:
 
 
 def test_workers_that_cannot_start_leave_a_whole_index(project: Any, open_bench: Any) -> None:
-    def refuse(_model: str) -> Child:
+    def refuse(_models: Sequence[str]) -> Child:
         raise FileNotFoundError("/nonexistent/python")
 
     expected = index(project, 0)
@@ -247,7 +250,7 @@ def test_a_worker_answers_as_we_do_and_imports_nothing_from_where_it_runs(
     monkeypatch.chdir(tmp_path)
     content = FileContent("a.py", "def f():\n    return '\ud800'\n", "0" * 64, 27, 1)
     order = PrepareOrder("code", "syntax", (content,), frozenset({"a.py"}))
-    with Workers(1, NAME) as helping:
+    with Workers(1, [NAME]) as helping:
         answer = helping.submit(order).result()
     here = prepare_files(order, StaticEmbedder())
     assert answer

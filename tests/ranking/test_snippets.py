@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from tests.drawing import draw_text
 
 from sonde.ranking.question import read_question
-from sonde.ranking.snippets import _weigh_lines, cut_snippet
+from sonde.ranking.snippets import _weigh_lines, cut_around, cut_snippet
 from sonde.text.words import index_terms
 from sonde.types import Span
 
@@ -14,14 +14,26 @@ def span_of(text: str) -> Span:
 
 
 @given(
-    draw_text("abcd( \n\u00e9\u6771", 600, 1), st.integers(20, 400), st.none() | st.integers(1, 30)
+    draw_text("abcd( \n\u00e9\u6771", 600, 1),
+    st.integers(20, 400),
+    st.none() | st.integers(1, 30),
+    st.none() | st.tuples(st.integers(0, 600), st.integers(1, 60)),
 )
-@example("aaaaa(d\n\naaaaaaaaaaa\na", 20, 4)
+@example("aaaaa(d\n\naaaaaaaaaaa\na", 20, 4, None)
+@example("a\n" + "\u00e9b " * 30, 20, None, (60, 9))
 def test_a_snippet_is_what_the_file_says_at_its_lines(
-    text: str, limit: int, opening: int | None
+    text: str, limit: int, opening: int | None, place: tuple[int, int] | None
 ) -> None:
-    question = read_question("abc d")
-    cut = cut_snippet(question, text, span_of(text), limit, opening=opening)
+    question, answer = read_question("abc d"), None
+    if place:
+        start, length = min(place[0], len(text) - 1), min(place[1], limit)
+        answer = (start, min(start + length, len(text)))
+    if answer:
+        cut = cut_around(text, span_of(text), limit, answer)
+    else:
+        cut = cut_snippet(question, text, span_of(text), limit, opening=opening)
+    if answer and "\n" not in text[slice(*answer)].strip("\n"):
+        assert text[slice(*answer)].strip("\n") in cut.text
     assert len(cut.text) <= limit
     span, lines = cut.span, text.split("\n")
     assert text.encode()[: span.start_byte].count(b"\n") + 1 == span.start_line

@@ -1,11 +1,13 @@
 """While deep vectors are being made, an answer is at least what it was without them."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.embedding.base import Mode, RecentVectors, Vectors
@@ -16,6 +18,7 @@ from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
+from sonde.ranking.evidence import OPENING_CHARS
 from sonde.ranking.passages import FILES
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
@@ -54,7 +57,7 @@ def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
     code, docs = SqliteChunkStore(tmp_path, "code"), SqliteChunkStore(tmp_path, "docs")
     tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=False, chunking="syntax")
     stores = {"code": code, "docs": docs}
-    update_index(tree, stores, static, Work(), compare_index(tree, stores, Work()))
+    update_index(tree, stores, {"code": static}, Work(), compare_index(tree, stores, Work()))
     yield code
     code.close()
     docs.close()
@@ -189,11 +192,13 @@ ASKED = {
 }
 
 
-def test_the_best_documents_are_read_before_all_have_their_vectors(tmp_path: Path) -> None:
-    root = tmp_path / "project"
-    root.mkdir()
-    for name, text in PAGES.items():
-        (root / name).write_text(f"# {name[:-3].title()}\n\n{text}\n")
+@contextmanager
+def open_pages(tmp_path: Path, pages: Mapping[str, str]) -> Iterator[App]:
+    """A project of these pages, none of which the deep model has read yet."""
+    root = write_files(
+        tmp_path / "project",
+        {name: f"# {name[:-3].title()}\n\n{text}\n" for name, text in pages.items()},
+    )
     settings = load_settings(os.environ, home=tmp_path / "home", assume_yes=True)
     app = build_app(settings, start=root)
     create_index(app, str(root), work=Work())
@@ -201,9 +206,28 @@ def test_the_best_documents_are_read_before_all_have_their_vectors(tmp_path: Pat
     assert deep is not None
     deep.embed(["loaded"], "query")
     try:
-        for question, page in ASKED.items():
-            assert search_docs(app, question, work=Work())["results"][0]["path"] == page
+        yield app
         docs = app.workspace.projects.get(root).stores()["docs"]
-        assert docs.coverage(deep.name) == (0, len(PAGES))
+        assert docs.coverage(deep.name) == (0, len(pages))
     finally:
         app.close()
+
+
+def test_the_best_documents_are_read_before_all_have_their_vectors(tmp_path: Path) -> None:
+    with open_pages(tmp_path, PAGES) as app:
+        for question, page in ASKED.items():
+            assert search_docs(app, question, work=Work())["results"][0]["path"] == page
+
+
+def test_of_a_long_document_the_deep_model_reads_what_answers(tmp_path: Path) -> None:
+    others = ["The kitchen closes at ten, on Sundays at nine.", "Invoices have a number each year."]
+    before = " ".join(others * 5)
+    assert len(before) > OPENING_CHARS
+    pages = {name: f"{before} {text}" for name, text in PAGES.items()}
+    asked = {
+        "connect from behind a corporate firewall": "proxies.md",
+        "parallel downloads are throttled": "limits.md",
+    }
+    with open_pages(tmp_path, pages) as app:
+        for question, page in asked.items():
+            assert search_docs(app, question, work=Work())["results"][0]["path"] == page

@@ -61,14 +61,14 @@ def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
     code, docs = SqliteChunkStore(tmp_path, "code"), SqliteChunkStore(tmp_path, "docs")
     tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=False, chunking="syntax")
     stores = {"code": code, "docs": docs}
-    update_index(tree, stores, static, Work(), compare_index(tree, stores, Work()))
+    update_index(tree, stores, {"code": static}, Work(), compare_index(tree, stores, Work()))
     yield code
     code.close()
     docs.close()
 
 
 def refine(store: SqliteChunkStore, model: OnnxEmbedder, folder: Path) -> None:
-    refine_vectors({"code": store}, model, WriterLock(folder), Work(), definitions=True)
+    refine_vectors({"code": store}, {"code": model}, WriterLock(folder), Work(), definitions=True)
 
 
 def list_places(store: SqliteChunkStore, model: OnnxEmbedder) -> dict[str, list[int]]:
@@ -132,7 +132,7 @@ def test_where_vectors_are_missing_the_best_are_compared_while_the_caller_waits(
 def test_vectors_of_chunks_alone_do_not_stand_for_those_of_definitions(
     store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder, tmp_path: Path
 ) -> None:
-    refine_vectors({"code": store}, deep, WriterLock(tmp_path), Work())
+    refine_vectors({"code": store}, {"code": deep}, WriterLock(tmp_path), Work())
     assert list_places(store, deep) == {"shop.py": [], "words.py": []}
     _, texts = ask(store, static, deep, is_complete=True)
     assert 4 < len(texts) <= READ_TEXTS
@@ -148,7 +148,7 @@ def test_chunks_that_stay_the_same_keep_the_vectors_of_their_definitions(
     tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=False, chunking="syntax")
     docs = SqliteChunkStore(tmp_path, "docs")
     stores = {"code": store, "docs": docs}
-    update_index(tree, stores, static, Work(), compare_index(tree, stores, Work()))
+    update_index(tree, stores, {"code": static}, Work(), compare_index(tree, stores, Work()))
     assert list_places(store, deep) == {"shop.py": before, "words.py": []}
     refine(store, deep, tmp_path)
     assert list_places(store, deep) == {"shop.py": before, "words.py": [1, 5]}

@@ -67,7 +67,7 @@ def test_an_index_from_a_shared_one_equals_a_fresh_one(
                 for hit in store.lexical(words, 9)
             ]
         (model,) = store.models() or [""]
-        query = np.ones(256, np.float32) / 16
+        query = np.ones(512 if kind == "docs" else 256, np.float32) / 16
         near = [(round(hit.score, 4), seeded[kind].chunks([hit.id])[0].path)
                 for hit in seeded[kind].dense(model, query, 9)]  # fmt: skip
         assert near == [
@@ -128,8 +128,7 @@ def test_an_index_that_exists_gets_missing_vectors(
     without, bare = laptop.open(embedding="none")
     update_project(without.workspace, bare, Work())
     app, project = laptop.open(shared_index=str(tmp_path / "shared"))
-    model = app.workspace.static
-    assert model
+    model = app.workspace.static["code"]
     assert project.stores()["code"].coverage(model.name)[0] == 0
     note = fetch_vectors(replace(app.workspace, deep=model), project, Work(), least=1)
     assert "took" in note

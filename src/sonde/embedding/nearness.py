@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from sonde.embedding.base import DEEP_NAME, Embedder
+from sonde.embedding.base import DEEP_NAME, Embedder, Vectors
 from sonde.text.words import find_words
 
 UNRELATED = (
@@ -80,6 +80,21 @@ def find_nearness(name: str, similarity: float) -> float:
     """
     mean, spread = _SPREADS[name]
     return (similarity - mean) / spread
+
+
+def open_measure(
+    model: Embedder | None, question: str
+) -> Callable[[Sequence[str]], list[float]] | None:
+    """A function that tells how near texts are to a question; None if no model can read it."""
+    if model is None or not can_read(model, question):
+        return None
+    vector = model.embed([question], "query")[0]
+    return lambda texts: list_nearness(model.name, model.embed(texts, "passage") @ vector)
+
+
+def list_nearness(name: str, similarities: Vectors) -> list[float]:
+    """Each similarity as `find_nearness` gives it."""
+    return [find_nearness(name, float(each)) for each in similarities]
 
 
 def can_read(model: Embedder, question: str) -> bool:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from sonde.embedding.base import Embedder
-from sonde.indexing.diff import Refusals, States, Stores, compare_index, coverage_of
+from sonde.indexing.diff import Refusals, States, Stores, compare_index
 from sonde.indexing.pipeline import refine_vectors, update_index
 from sonde.indexing.sources import Tree
 from sonde.runtime.work import Work, WriterLock
@@ -25,7 +25,7 @@ _REPORT_EVERY = 100  # files between two reports: hashing so few is a moment
 def check_index(
     tree: Tree,
     stores: Stores,
-    embedder: Embedder | None,
+    static: Mapping[Kind, Embedder],
     lock: WriterLock,
     work: Work,
     *,
@@ -47,9 +47,9 @@ def check_index(
     for kind, store in stores.items():
         work.report(Progress("checking", len(seen), len(seen), message=kind))
         drifts[kind] = store.find_drift(work.check, thorough=thorough)
-    have, total = coverage_of(stores, embedder.name) if embedder else (0, 0)
+    covered = [stores[kind].coverage(model.name) for kind, model in static.items()]
     damaged = sum(store.count_damaged() for store in stores.values())  # counted as drift
-    lost = max(total - have - damaged, 0)
+    lost = max(sum(total - have for have, total in covered) - damaged, 0)
     broken = set().union(*(drift.files for drift in drifts.values()))
     torn = {kind for kind, drift in drifts.items() if drift.strays or drift.vectors}
     counted: Counter[str] = Counter()
@@ -61,9 +61,8 @@ def check_index(
                 stores[kind].drop_broken()
             real = _find_real(tree, stores, suspects, refused)
             counted.update(real.values())
-            _index_again(tree, stores, embedder, work, refused, {*real, *broken})
-            if embedder:
-                refine_vectors(stores, embedder, lock, work)
+            _index_again(tree, stores, static, work, refused, {*real, *broken})
+            refine_vectors(stores, static, lock, work)
     return Findings(
         files=len(seen),
         broken=len(broken),
@@ -101,14 +100,14 @@ def _compare_files(
 def _index_again(
     tree: Tree,
     stores: Stores,
-    embedder: Embedder | None,
+    static: Mapping[Kind, Embedder],
     work: Work,
     refused: Refusals,
     paths: set[str],
 ) -> None:
     """Index these files from their contents, and drop the rows that this leaves without a file."""
     diff = compare_index(tree, stores, work, refused=refused, paths=paths, force=True)
-    update_index(tree, stores, embedder, work, diff)
+    update_index(tree, stores, static, work, diff)
     for store in stores.values():
         if store.find_drift(work.check, thorough=False).strays:
             store.drop_broken()

@@ -22,7 +22,7 @@ from sonde.embedding.base import PASSAGE_MODES, Embedder
 from sonde.errors import SondeError
 from sonde.indexing import preparing
 from sonde.indexing.definitions import embed_chunks
-from sonde.indexing.diff import CUT_SHORT, SECRET_LINES, Diff, Stores, coverage_of
+from sonde.indexing.diff import CUT_SHORT, SECRET_LINES, Diff, Stores
 from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.secrets import SECRETS_VERSION
 from sonde.runtime.processes import retry_in_halves
@@ -107,7 +107,7 @@ class _Batch:
 def update_index(
     tree: Tree,
     stores: Stores,
-    embedder: Embedder | None,
+    static: Mapping[Kind, Embedder],
     work: Work,
     diff: Diff,
     *,
@@ -126,14 +126,15 @@ def update_index(
             store.remove(gone)
     if workers is None:
         count = preparing.count_workers(entry.size for _, entry in diff.changed)
-        workers = preparing.Workers(count, embedder.name if embedder else "")
+        workers = preparing.Workers(count, [model.name for model in static.values()])
     with workers as helping:
         batches, last = _read_batches(tree, diff, tally, work, now_ns), ""
         for batch, ready in _prepare_ahead(batches, helping):
             if last == "code" and batch.kind == "docs" and not batch.known:
                 stores["code"].tidy()  # of a first index, while workers prepare the rest
             last = batch.kind
-            write = partial(_write_batch, stores[batch.kind], embedder, batch, ready, tally)
+            model = static.get(batch.kind)
+            write = partial(_write_batch, stores[batch.kind], model, batch, ready, tally)
             retry_in_halves(batch.contents, write)
             for state in tally.cut_short:
                 diff.omitted.add(Skipped(state.path, CUT_SHORT))
@@ -248,23 +249,24 @@ def _is_racy(entry: ListedFile, read_ns: int) -> bool:
 
 def refine_vectors(
     stores: Stores,
-    embedder: Embedder,
+    models: Mapping[Kind, Embedder],
     lock: WriterLock,
     work: Work,
     *,
     wanted: Callable[[], Sequence[str]] = tuple,
     definitions: bool = False,
 ) -> int:
-    """Embed every chunk without a vector, those of `wanted` files first, then the newest.
+    """Embed every chunk without a vector of its kind's model, those of `wanted` files first, then
+    the newest.
 
     Returns how many. With `definitions` each definition in code gets a vector of its own.
     """
     began = time.monotonic()
     done = 0
-    have, count = coverage_of(stores, embedder.name)
-    total = count - have
+    covered = [stores[kind].coverage(model.name) for kind, model in models.items()]
+    total = sum(count - have for have, count in covered)
 
-    def embed(kind: Kind, chunks: Sequence[Chunk]) -> None:
+    def embed(kind: Kind, embedder: Embedder, chunks: Sequence[Chunk]) -> None:
         store, of_code = stores[kind], definitions and kind == "code"
         symbols = store.symbols_of({chunk.path for chunk in chunks}) if of_code else {}
         digests, vectors = embed_chunks(embedder, PASSAGE_MODES[kind], chunks, symbols)
@@ -272,11 +274,11 @@ def refine_vectors(
             store.put_vectors(embedder.name, digests, vectors)
             store.tidy()
 
-    for kind, store in stores.items():
-        while chunks := _next_chunks(store, embedder.name, wanted()):
+    for kind, embedder in models.items():
+        while chunks := _next_chunks(stores[kind], embedder.name, wanted()):
             for start in range(0, len(chunks), _EMBED_CHUNKS):
                 step = chunks[start : start + _EMBED_CHUNKS]
-                retry_in_halves(step, partial(embed, kind))
+                retry_in_halves(step, partial(embed, kind, embedder))
                 done += len(step)
                 rate = done / max(time.monotonic() - began, 1e-6)
                 left = max(total - done, 0)

@@ -124,12 +124,12 @@ class Workers(Closing):
     def __init__(
         self,
         most: int,
-        model: str,
+        models: Sequence[str],
         *,
         worn_bytes: int = _WORN_BYTES,
-        start: Callable[[str], Child] = lambda model: Child(__name__, model),
+        start: Callable[[Sequence[str]], Child] = lambda models: Child(__name__, *models),
     ) -> None:
-        self._most, self._model = most, model
+        self._most, self._models = most, models
         self._worn_bytes, self._start_child = worn_bytes, start
         self._threads = ThreadPoolExecutor(max(most, 1), "sonde-worker")
         self._children: set[Child] = set()
@@ -182,7 +182,7 @@ class Workers(Closing):
         """An idle child, or a new one; None after a failure and while they are closed."""
         with self._guard:
             if self._most and not self._idle:
-                child = self._start_child(self._model)
+                child = self._start_child(self._models)
                 self._children.add(child)
                 return child
             return self._idle.pop() if self._most else None
@@ -195,13 +195,12 @@ class Workers(Closing):
             self._most = 0
 
 
-def _work_for_parent(model: str) -> None:
-    static: Embedder | None = load_provider("static")
-    if static and static.name != model:
-        static = None
+def _work_for_parent(names: Sequence[str]) -> None:
+    known = {"code": load_provider("static"), "docs": load_provider("everyday")}
+    static = {kind: model for kind, model in known.items() if model.name in names}
 
     def answer(order: PrepareOrder) -> tuple[object, ...]:
-        made = prepare_files(order, static)
+        made = prepare_files(order, static.get(order.kind))
         # no `Prepared`: here it is a class of `__main__`, which the parent cannot unpickle
         return made.files, made.cut_short, made.digests, made.vectors
 
@@ -209,4 +208,4 @@ def _work_for_parent(model: str) -> None:
 
 
 if __name__ == "__main__":
-    _work_for_parent(sys.argv[1])
+    _work_for_parent(sys.argv[1:])

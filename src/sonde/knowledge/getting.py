@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from sonde.errors import EntryMissing
 from sonde.knowledge.ranking import read_knowledge_query
 from sonde.knowledge.retrieval import (
-    DEFAULT_LENGTH,
     Location,
     Retrieval,
     choose_messages,
-    find_run,
     list_fields,
     show_snippet,
     show_text,
 )
+from sonde.ranking.snippets import DEFAULT_LENGTH, find_run
 from sonde.stores.knowledge.base import Conditions, Entry, KnowledgeStore, Piece, Source
 from sonde.text.cuts import floor_boundary
 from sonde.text.words import index_text

@@ -15,7 +15,7 @@ from sonde.embedding.nearness import can_read, find_nearness, measure_spread
 from sonde.knowledge.vectors import KnowledgeModels, embed_missing, embed_pieces
 from sonde.knowledge.who_and_when import WhoAndWhen
 from sonde.ranking.evidence import NEAR_ENOUGH, Evidence, choose_read, count_covered, weigh_evidence
-from sonde.ranking.question import STOP_WORDS
+from sonde.ranking.question import read_prose_terms
 from sonde.stores.knowledge.base import (
     ANYTHING,
     TITLE,
@@ -27,16 +27,9 @@ from sonde.stores.knowledge.base import (
     Source,
 )
 from sonde.stores.knowledge.rows import list_terms
-from sonde.text.words import query_terms, read_words
 from sonde.types import Kind, Scored
 
 MAX_QUERY_CHARS = 20_000  # bounds the work on a pasted text
-MAX_QUERY_TERMS = 256  # more than a question has; of a pasted text, the first terms count
-_SMALL_WORDS = STOP_WORDS | frozenset(
-    "about after all also am any because been being but could did during each he her here hers him "
-    "his ll many much nor not off our ours out over own re s same she should so some such than "
-    "they too under until up us ve very were whom while won t d m don".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +43,7 @@ class KnowledgeQuery:
 def read_knowledge_query(text: str) -> KnowledgeQuery:
     """Parse a query; any string is valid."""
     text = text.strip()[:MAX_QUERY_CHARS]
-    content: list[str] = []
-    every: list[str] = []
-    for word in read_words(text):
-        said = text[word.start : word.end]
-        terms = query_terms(said)
-        every.extend(terms)
-        if said.casefold() not in _SMALL_WORDS:
-            content.extend(terms)
-    terms = list(dict.fromkeys(content or every))[:MAX_QUERY_TERMS]
-    return KnowledgeQuery(text, tuple(terms))
+    return KnowledgeQuery(text, read_prose_terms(text))
 
 
 LEXICAL_DEPTH = 600

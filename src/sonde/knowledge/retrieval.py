@@ -6,26 +6,18 @@ An excerpt never exceeds its budget: tokens are characters / `chars_per_token`, 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate, pairwise
 from typing import Any, Literal, TypedDict, cast, get_args
 
-from sonde.ranking.evidence import WORDS
+from sonde.ranking.snippets import DEFAULT_LENGTH, find_run
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.cuts import ceil_boundary, cut_ranges, floor_boundary
-from sonde.text.words import read_words
 from sonde.values import Kind, check_choice, convert_kind, invalid_value, nearest_name, to_snake
 
-DEFAULT_LENGTH, SHORTEST, LONGEST = 300, 50, 1_000  # characters of a snippet
+SHORTEST, LONGEST = 50, 1_000  # characters of a snippet
 _ELLIPSIS = "…"
-HINT_WEIGHT = 0.25  # of a word of an earlier query; a word of this query has 1
-MAX_RUN_MATCHES = 64
-"""Matches of one run; bounds the work on a text that is full of matches."""
-
-_SENTENCE = r"(?m)\S(?:.{0,N}?(?:[.!?…](?=\s)|[。！？]|$)|.{0,N}(?=\s)|.{0,N})"
-"""Within a line, of at most N more characters."""
 WORD_SEARCH_CHARS = 20  # how far a snippet's ends may move to reach the edge of a word
 
 
@@ -54,60 +46,6 @@ def cut_excerpt(text: str, place: tuple[int, int], length: int) -> str:
     head = _ELLIPSIS if start > 0 else ""
     tail = _ELLIPSIS if end < len(flat) else ""
     return f"{head}{flat[start:end].strip()}{tail}"
-
-
-def find_sentence(
-    text: str,
-    terms: Collection[str],
-    hints: Collection[str],
-    length: int,
-    measure: Callable[[list[str]], Sequence[float]],
-) -> tuple[int, int]:
-    """The sentence that answers by its terms and by how near it is, weighed as texts are; of one
-    that is longer than `length`, a part."""
-    pattern = _SENTENCE.replace("N", str(length - 2 * len(_ELLIPSIS) - 1))
-    places = [sentence.span() for sentence in re.finditer(pattern, text)]
-    sentences = [text[start:end] for start, end in places]
-    best, answer = -math.inf, (0, 0)
-    for place, sentence, near in zip(places, sentences, measure(sentences), strict=True):
-        said = {term: weight for *_, term, weight in _list_matches(sentence, terms, hints)}
-        score = near + WORDS * sum(said.values()) / (len(terms) or 1)
-        if score > best:
-            best, answer = score, place
-    return answer
-
-
-def find_run(
-    text: str, terms: Collection[str], hints: Collection[str] = (), length: int = DEFAULT_LENGTH
-) -> tuple[int, int]:
-    """Start and end of the best run of matches of at most `length`, as short as its terms allow."""
-    matches = list(_list_matches(text, terms, hints))
-    most, run = 0.0, matches[:0]
-    for at, (start, *_) in enumerate(matches):
-        seen: dict[str, float] = {}
-        for behind, (_, end, term, weight) in enumerate(matches[at : at + MAX_RUN_MATCHES], at + 1):
-            if end - start > length:
-                break
-            seen[term] = weight
-            if sum(seen.values()) > most + 1e-9:
-                most, run = sum(seen.values()), matches[at:behind]
-    while len(run) > 1 and run[0][2] in {term for _, _, term, _ in run[1:]}:
-        run = run[1:]
-    return (run[0][0], min(run[-1][1], run[-1][0] + length)) if run else (0, 0)
-
-
-def _list_matches(
-    text: str, terms: Collection[str], hints: Collection[str]
-) -> Iterator[tuple[int, int, str, float]]:
-    """Start, end, term and weight of each word that matches."""
-    starts = tuple(term[:-1] for term in terms if term.endswith("*"))
-    wanted = dict.fromkeys(terms, 1.0) | {t: HINT_WEIGHT for t in hints if t not in terms}
-    for word in read_words(text):
-        term = next((t for t in word.terms if t in wanted), None)
-        if term is None and starts:
-            term = next((t for t in word.terms if t.startswith(starts)), None)
-        if term is not None:
-            yield word.start, word.end, term, wanted.get(term, 1.0)
 
 
 PIECE_CHARS = 1_500

@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from typing import cast
 
-from sonde.embedding.base import Embedder, Vectors
-from sonde.embedding.nearness import can_read, find_nearness
+from sonde.embedding.nearness import open_measure
 from sonde.errors import EmptyQuery
 from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_messages
 from sonde.knowledge.identity import are_same_text, name_file, tally_words
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
 from sonde.knowledge.ranking import (
-    UNREADABLE,
     AnyHit,
     Duplicate,
     KnowledgeHit,
-    KnowledgeQuery,
     KnowledgeSearch,
     merge_sources,
     normalise,
     read_knowledge_query,
     sort_recent,
 )
-from sonde.knowledge.retrieval import (
-    KnowledgePreferences,
-    Mode,
-    clamp_length,
-    find_run,
-    find_sentence,
-    read_retrieval,
-)
+from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
 from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transcript
 from sonde.knowledge.vectors import count_deep, list_limits
 from sonde.knowledge.who_and_when import read_who_and_when
 from sonde.paging.cursor import hash_parameters
+from sonde.ranking.snippets import find_answer
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
 from sonde.values import invalid_value
@@ -146,11 +136,17 @@ def open_ranked_page(
     length = clamp_length(usual if wished is None else wished)
     hints = [term for each in earlier for term in read_knowledge_query(each).terms]
     texts = {hit.uri: _read_shown(store, hit) for hit in shown}
+    asked = read_knowledge_query(query)
+    measure = open_measure(library.models.static, asked.text)
+    answers = {
+        uri: find_answer(text, asked.terms, hints, length, measure if len(text) > length else None)
+        for uri, text in texts.items()
+    }
     return RankedPage(
         query, hits, options.offset, shown, length,
         options.max_tokens or preferences.get("max_tokens") or library.max_tokens,
         held if session else 0, session,
-        _find_answers(library.models.static, read_knowledge_query(query), hints, texts, length),
+        {uri: (text, answers[uri]) for uri, text in texts.items()},
     )  # fmt: skip
 
 
@@ -160,27 +156,6 @@ def _read_shown(store: KnowledgeStore, hit: AnyHit) -> str:
         return hit.text
     first = store.read_pieces("chats", hit.entry.id, 0, 1) if hit.source == "chats" else []
     return ": ".join([hit.entry.title, *(piece.text for piece in first)])
-
-
-def _find_answers(
-    model: Embedder | None, asked: KnowledgeQuery, hints: Sequence[str],
-    texts: Mapping[str, str], length: int,
-) -> dict[str, tuple[str, tuple[int, int]]]:  # fmt: skip
-    """Each text, and where in it the answer is: the sentence that a model chooses, if the text is
-    too long to be shown, else the place with the query's words."""
-    places = {uri: find_run(text, asked.terms, hints, length) for uri, text in texts.items()}
-    if model and can_read(model, asked.text):
-        with suppress(*UNREADABLE):
-            measure = partial(_measure, model, model.embed([asked.text], "query")[0])
-            for uri, text in texts.items():
-                if len(text) > length:
-                    places[uri] = find_sentence(text, asked.terms, hints, length, measure)
-    return {uri: (text, places[uri]) for uri, text in texts.items()}
-
-
-def _measure(model: Embedder, vector: Vectors, sentences: list[str]) -> list[float]:
-    similar = (model.embed(sentences, "passage") @ vector).tolist()
-    return [find_nearness(model.name, each) for each in similar]
 
 
 def record_shown(library: Library, page: RankedPage, count: int, work: Work) -> None:

@@ -102,6 +102,6 @@ def _refine(project: Project, embedder: Embedder, work: Work, *, gently: bool) -
         except IndexBusy:
             if gently:
                 return 0
-        return refine_vectors(
-            project.stores(), embedder, project.lock, work, wanted=wanted, definitions=True
-        )
+        stores = project.stores()
+        models = dict.fromkeys(stores, embedder)
+        return refine_vectors(stores, models, project.lock, work, wanted=wanted, definitions=True)

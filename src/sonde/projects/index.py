@@ -134,7 +134,7 @@ def start_indexing(workspace: Workspace, project: Project, *, force: bool = Fals
     def run(inner: Work) -> IndexReport:
         report = update_project(workspace, project, inner, force=force)
         begin_background_work(workspace, project)
-        if workspace.static is None:  # a named provider embeds what it has not embedded yet
+        if not workspace.static:  # a named provider embeds what it has not embedded yet
             start_deep_embedding(workspace, project)
         return report
 
@@ -143,7 +143,7 @@ def start_indexing(workspace: Workspace, project: Project, *, force: bool = Fals
 
 def embed_index(workspace: Workspace, project: Project, work: Work, *, wait: bool) -> None:
     """Embed with the configured provider; a server does so in the background unless `wait`."""
-    named = workspace.static is None and workspace.deep is not None
+    named = not workspace.static and workspace.deep is not None
     if wait or (named and not workspace.stays):
         if job := start_deep_embedding(workspace, project, gently=False):
             job.join(work)
@@ -215,9 +215,10 @@ def _describe(workspace: Workspace, project: Project) -> Json:
     if job and job.status == "running":
         progress = progress or job.progress
     vectors = {}
-    for embedder in filter(None, (workspace.static, workspace.deep)):
-        have, total = coverage_of(stores, embedder.name)
-        vectors[embedder.name] = f"{have}/{total}"
+    read = [(model, {kind: stores[kind]}) for kind, model in workspace.static.items()]
+    for model, own in read + ([(workspace.deep, stores)] if workspace.deep else []):
+        have, total = coverage_of(own, model.name)
+        vectors[model.name] = f"{have}/{total}"
     is_watched, following = _describe_following(project)
     skipped = [_explain_skipped(one) for one in metadata.skipped_examples]
     config, problem = str(project.folder / "config.json"), job.error if job else None

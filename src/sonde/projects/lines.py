@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from sonde.embedding.nearness import open_measure
 from sonde.errors import CatalogError, FileMissing, OutsideRoots, PermissionDenied
 from sonde.indexing.sources import Tree, TreeReader
 from sonde.projects.freshness import KnownFiles
 from sonde.projects.project import Project, Workspace
-from sonde.ranking.question import Question
-from sonde.ranking.snippets import cut_snippet
+from sonde.ranking.question import Question, read_prose_terms
+from sonde.ranking.snippets import DEFAULT_LENGTH, cut_around, cut_snippet, find_answer
 from sonde.runtime.work import Work
 from sonde.searching.filters import filter_paths, read_folder
 from sonde.searching.hits import find_changed, refresh_hit
@@ -25,7 +26,6 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span, Symbol
 
-_LEAD_LINES = 2  # shown above the line that answers, while there are others to show below
 _LEAD = 4  # a line that is too long is cut so that a quarter of what is shown is before the match
 
 
@@ -200,22 +200,13 @@ def trim_line(hit: Hit, at: int, limit: int) -> Hit:
     return replace(hit, text=text, span=span)
 
 
-def cut_around(hit: Hit, limit: int) -> Hit:
+def cut_to_focus(hit: Hit, limit: int) -> Hit:
     """At most `limit` characters of a hit: whole lines around the one that answers."""
     lines = hit.text.rstrip("\n").split("\n")
     at = max(0, min(hit.focus - hit.start_line, len(lines) - 1))
-    first, last, room = at, at, limit - len(lines[at])
-    for lead in (_LEAD_LINES, len(lines)):  # some lines above, all below, then all above that fit
-        while first > max(0, at - lead) and len(lines[first - 1]) < room:
-            first -= 1
-            room -= len(lines[first]) + 1
-        while last + 1 < len(lines) and len(lines[last + 1]) < room:
-            last += 1
-            room -= len(lines[last]) + 1
-    text = "\n".join(lines[first : last + 1])[: max(limit, 1)]
-    start = hit.span.start_byte + (measure_utf8("\n".join(lines[:first])) + 1 if first else 0)
-    span = Span(hit.start_line + first, hit.start_line + last, start, start + measure_utf8(text))
-    return replace(hit, text=text, span=span)
+    start = sum(len(line) + 1 for line in lines[:at])
+    cut = cut_around(hit.text, hit.span, limit, (start, start + len(lines[at]) + 1))
+    return replace(hit, text=cut.text, span=cut.span)
 
 
 def list_lines_around(
@@ -308,9 +299,16 @@ def present_hit(
         except (FileMissing, PermissionDenied):
             hit = replace(hit, stale=True)
     if hit.focus:
-        return cut_around(hit, limit)
+        return cut_to_focus(hit, limit)
     whole = hit.definition
-    cut = cut_snippet(question, hit.text, hit.span, limit, opening=whole.line if whole else None)
+    if hit.kind == "docs" and len(hit.text) > limit:
+        length, terms = min(limit, DEFAULT_LENGTH), read_prose_terms(question.text)
+        measure = open_measure(workspace.prose, question.text)
+        answer = find_answer(hit.text, terms, (), length, measure)
+        cut = cut_around(hit.text, hit.span, limit, answer)
+    else:
+        opening = whole.line if whole else None
+        cut = cut_snippet(question, hit.text, hit.span, limit, opening=opening)
     # an overview has lines of its own: they say nothing about where in the file it is
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=cut.text)

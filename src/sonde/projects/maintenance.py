@@ -165,8 +165,8 @@ class IdleWork:
             for store in project.list_open():
                 store.rest()
             project.part(KnownFiles).close()
-            if self._workspace.static:
-                self._workspace.static.close()
+            for model in self._workspace.static.values():
+                model.close()
             gc.collect()
             self._done_in = [*self._done_in[-1:], state]
         elif leads and since < _DEEP_VECTORS_S:
@@ -305,7 +305,7 @@ def convert_store(
 def _convert(workspace: Workspace, found: Project, store: str, work: Work) -> None:
     with found.lock.held(work):
         with found.open_stores(store) as target:
-            models = [embedder.name for embedder in (workspace.static, workspace.deep) if embedder]
+            models = [each.name for each in (*workspace.static.values(), workspace.deep) if each]
             for kind_, source in found.stores().items():
                 _copy_vectors(source, target[kind_], models, work)
             diff = compare_index(found.tree, target, work)

@@ -363,7 +363,8 @@ class Workspace:
     projects: Projects
     jobs: Jobs
     results: ResultSets
-    static: Embedder | None
+    static: Mapping[Kind, Embedder]  # for each kind; none beside a model that the user named
+    prose: Embedder | None  # the static model that chooses sentences, beside any model but none
     deep: Embedder | None
     background_deep: Callable[[Callable[[], None]], Embedder] | None
     """Opens the deep model in a process of lowest priority; its argument is called during work."""
@@ -395,6 +396,5 @@ class Workspace:
         self.jobs.close()
         self.results.close()
         self.projects.close()
-        for embedder in (self.static, self.deep):
-            if embedder:
-                embedder.close()
+        for embedder in filter(None, (*self.static.values(), self.prose, self.deep)):
+            embedder.close()

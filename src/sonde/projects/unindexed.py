@@ -10,7 +10,7 @@ import math
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def index_best_files(
     terms: Sequence[str],
     kinds: Collection[Kind],
     scan: LineScan,
-    embedder: Embedder | None,
+    static: Mapping[Kind, Embedder],
     work: Work,
 ) -> Iterator[tuple[Project, str]]:
     """A temporary project of the files that fit best, and how many files were looked at."""
@@ -54,7 +54,7 @@ def index_best_files(
             stores = scratch.stores()
             changed = [(kind, one) for one in best if (kind := project.tree.kind_of(one.path))]
             diff = Diff(changed=changed, known={"code": {}, "docs": {}})
-            update_index(project.tree, stores, embedder, work, diff, workers=Workers(0, ""))
+            update_index(project.tree, stores, static, work, diff, workers=Workers(0, ""))
             yield scratch, f"no index; {covered} as they are"
         finally:
             scratch.close()

@@ -116,9 +116,8 @@ def _update(
         # none was made, or the index was written to since
         diff = compare_project(project, work, paths, force=force)
     report = replace(update_index(project.tree, stores, workspace.static, work, diff), note=note)
-    if workspace.static:
-        # chunks of an index that another version wrote have no vectors of this model yet
-        refine_vectors(stores, workspace.static, project.lock, work)
+    # chunks of an index that another version wrote have no vectors of these models yet
+    refine_vectors(stores, workspace.static, project.lock, work)
     if diff.refused != records.load_refused(project.folder):
         records.save_refused(project.folder, diff.refused)
     if paths is None:

@@ -172,7 +172,7 @@ class ContextRanking:
 def open_chunk_files(workspace: Workspace, project: Project) -> ChunkFiles | None:
     """The project's chunk files, if it has some; a server follows them."""
     folder = project.part(ChunkFolder)
-    return folder.open(workspace.static or workspace.deep, follow=workspace.stays)
+    return folder.open(workspace.static.get("code") or workspace.deep, follow=workspace.stays)
 
 
 def begin_chunk_files(workspace: Workspace) -> None:
@@ -200,7 +200,7 @@ def find_context(
         embed_query(workspace.deep, query)
 
     def run() -> list[SearchResult]:
-        searcher = found.part(Views).searcher(workspace.static or workspace.deep)
+        searcher = found.part(Views).searcher(workspace.static.get("code") or workspace.deep)
         return searcher.query(query, options)
 
     with repairing_corruption(workspace, found):
@@ -283,7 +283,7 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
     lock = WriterLock(project.folder, "views.lock")
     with lock.held(work):
         stamp = tuple(store.generation() for store in project.stores().values())
-        embedder = workspace.static or workspace.deep
+        embedder = workspace.static.get("code") or workspace.deep
         views, tree, stores = project.part(Views), project.tree, project.stores()
         try:
             made = update_views(tree, stores, views.store(), embedder, work)
@@ -292,7 +292,7 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
             made = update_views(tree, stores, views.store(), embedder, work)
         if embedder:
             # views that were made under another model have no vectors of this one yet
-            made += refine_vectors({"docs": views.store()}, embedder, lock, work)
+            made += refine_vectors({"docs": views.store()}, {"docs": embedder}, lock, work)
         views.mark_made(stamp)
     if made:
         schedule_compaction(workspace, project)
@@ -304,7 +304,7 @@ def export_chunks(
 ) -> dict[str, object]:
     """Write every view with its embedding to chunk files, by default in `.cortex/chunks`."""
     found = indexed_project(workspace, project)
-    embedder = workspace.static or workspace.deep
+    embedder = workspace.static.get("code") or workspace.deep
     if embedder is None:
         raise errors.EmbeddingFailed("chunk files need embeddings, and embedding = none")
     note = refresh_views(workspace, found, work)

@@ -17,7 +17,15 @@ from pathlib import PurePosixPath
 
 from sonde.ranking.actions import says_action
 from sonde.text.languages import UNKNOWN, language_of
-from sonde.text.words import find_words, fold_name, index_terms, split_identifier, unique
+from sonde.text.words import (
+    find_words,
+    fold_name,
+    index_terms,
+    query_terms,
+    read_words,
+    split_identifier,
+    unique,
+)
 
 _LONG = 240  # characters from which several lines are a report; labelled questions have 30 to 90
 _LONG_LINE = 400  # characters from which a query of one line is a report
@@ -214,6 +222,12 @@ STOP_WORDS = frozenset(
     "it its me my of on or that the their them then there these this to use used uses using via "
     "was we what when where which who why will with within work works would you your".split()
 )
+_SMALL_WORDS = STOP_WORDS | frozenset(
+    "about after all also am any because been being but could did during each he her here hers "
+    "him his ll many much nor not off our ours out over own re s same she should so some such than "
+    "they too under until up us ve very were whom while won t d m don".split()
+)
+_MOST_PROSE_TERMS = 256  # more than a question has; of a pasted text, the first terms count
 _LINK = re.compile(r"\.|::|->|#")
 _LONGEST_JOIN = 4  # words that may be written together in a name
 _MOST_WORDS = 64  # a pasted stack trace is cut to its first distinct words for comparing with names
@@ -282,6 +296,14 @@ def read_question(text: str) -> Question:
         matches=Matches(words),
         report=report,
     )
+
+
+def read_prose_terms(text: str) -> tuple[str, ...]:
+    """The terms of a query in prose, without stop words unless there are no others."""
+    words = [text[word.start : word.end] for word in read_words(text)]
+    content = [word for word in words if word.casefold() not in _SMALL_WORDS]
+    terms = [[term for word in those for term in query_terms(word)] for those in (content, words)]
+    return tuple(unique(terms[0] or terms[1])[:_MOST_PROSE_TERMS])
 
 
 def _read_name(text: str) -> str:

@@ -1,13 +1,27 @@
-"""The few lines of a chunk that answer; always whole lines, always as they are in the file."""
+"""What is shown of a text: the sentence that answers, the lines of a file that do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
+from sonde.ranking.evidence import WORDS
 from sonde.ranking.question import Question
-from sonde.text.words import find_holding, index_terms
+from sonde.text.words import find_holding, index_terms, read_words
 from sonde.types import Span
+
+DEFAULT_LENGTH = 300  # characters of a snippet of prose
+_HINT_WEIGHT = 0.25  # of a word of an earlier query; a word of this query has 1
+_MOST_MATCHES = 64  # of one run; bounds the work on a text that is full of matches
+_WRAP = r"(?<=[^\n]{40})\n[ \t]{0,8}(?=[a-z])"
+"""A line break within a sentence: a long line goes on in lower case."""
+_END = rf"[.!?…](?=\s)|[。！？]|$(?!{_WRAP})"
+_SENTENCE = rf"(?m)\S(?:(?:.|{_WRAP}){{0,N}}?(?:{_END})|.{{0,N}}(?=\s)|.{{0,N}})"
+"""Of at most N more characters; a longer one in parts."""
+_MARKS = 3  # an ellipsis at each end, and the first character
 
 _ELLIPSIS_LINE = 400  # one line longer than this (minified code) is cut inside
 _LEAD = 2  # lines shown above the first that matches, while there are others to show below
@@ -28,6 +42,78 @@ class Snippet:
     them."""
 
 
+def find_answer(
+    text: str, terms: Collection[str], hints: Collection[str], length: int,
+    measure: Callable[[list[str]], Sequence[float]] | None,
+) -> tuple[int, int]:  # fmt: skip
+    """Start and end of the sentence that answers by its terms and by how near it is, weighed as
+    texts are; without a `measure` of nearness, of the words. `hints` are terms that count less."""
+    if measure is None:
+        return find_run(text, terms, hints, length)
+    pattern = _SENTENCE.replace("N", str(length - _MARKS))
+    places = [sentence.span() for sentence in re.finditer(pattern, text)]
+    sentences = [text[start:end] for start, end in places]
+    best, answer = -math.inf, (0, 0)
+    for place, sentence, near in zip(places, sentences, measure(sentences), strict=True):
+        said = {term: weight for *_, term, weight in _list_matches(sentence, terms, hints)}
+        score = near + WORDS * sum(said.values()) / (len(terms) or 1)
+        if score > best:
+            best, answer = score, place
+    return answer
+
+
+def find_run(
+    text: str, terms: Collection[str], hints: Collection[str] = (), length: int = DEFAULT_LENGTH
+) -> tuple[int, int]:
+    """Start and end of the best run of matches of at most `length`, as short as its terms allow."""
+    matches = list(_list_matches(text, terms, hints))
+    most, run = 0.0, matches[:0]
+    for at, (start, *_) in enumerate(matches):
+        seen: dict[str, float] = {}
+        for behind, (_, end, term, weight) in enumerate(matches[at : at + _MOST_MATCHES], at + 1):
+            if end - start > length:
+                break
+            seen[term] = weight
+            if sum(seen.values()) > most + 1e-9:
+                most, run = sum(seen.values()), matches[at:behind]
+    while len(run) > 1 and run[0][2] in {term for _, _, term, _ in run[1:]}:
+        run = run[1:]
+    return (run[0][0], min(run[-1][1], run[-1][0] + length)) if run else (0, 0)
+
+
+def _list_matches(
+    text: str, terms: Collection[str], hints: Collection[str]
+) -> Iterator[tuple[int, int, str, float]]:
+    """Start, end, term and weight of each word that matches."""
+    starts = tuple(term[:-1] for term in terms if term.endswith("*"))
+    wanted = dict.fromkeys(terms, 1.0) | {t: _HINT_WEIGHT for t in hints if t not in terms}
+    for word in read_words(text):
+        term = next((t for t in word.terms if t in wanted), None)
+        if term is None and starts:
+            term = next((t for t in word.terms if t.startswith(starts)), None)
+        if term is not None:
+            yield word.start, word.end, term, wanted.get(term, 1.0)
+
+
+def cut_around(text: str, span: Span, limit: int, answer: tuple[int, int]) -> Snippet:
+    """At most `limit` characters of whole lines around the place in the text that answers; of a
+    line that is longer, the part around it."""
+    lines = text.rstrip("\n").split("\n")
+    sizes = [len(line) + 1 for line in lines]
+    starts = list(accumulate(sizes, initial=0))
+    weights = [float(start < answer[1] and answer[0] < end) for start, end in pairwise(starts)]
+    first, last = _best_window(sizes, weights, limit)
+    line = lines[first]
+    if len(line) <= limit:
+        return _show(lines, span, [(first, last)], limit)
+    said = max(0, answer[0] - starts[first])
+    begin = min(said, len(line) - limit)
+    if begin < said:  # at the beginning of a word, if there is one
+        begin = line.find(" ", begin, said) + 1 or begin
+    shown = line[begin : begin + max(limit, 1)]
+    return Snippet(shown, _locate(lines, span, first, last, shown, begin))
+
+
 def cut_snippet(
     question: Question, text: str, span: Span, limit: int, *, opening: int | None = None
 ) -> Snippet:
@@ -44,8 +130,7 @@ def cut_snippet(
     weights = _weigh_lines(question, lines)
     at = None if opening is None else opening - span.start_line
     if at is None or not 0 <= at < len(lines):
-        first, last = _best_window(sizes, weights, limit)
-        return _show(lines, span, [(first, last)], limit)
+        return _show(lines, span, [_best_window(sizes, weights, limit)], limit)
     end = _find_signature_end(lines, at)
     at = 0 if at <= _LEAD else at
     while end > at and sum(sizes[at : end + 1]) > limit // 2:
@@ -74,9 +159,13 @@ def _show(
     return Snippet(shown, where, apart if len(parts) > 1 else ())
 
 
-def _locate(lines: Sequence[str], span: Span, first: int, last: int, shown: str | None) -> Span:
-    """Where these lines are in the file; `shown` is their text where it may be cut inside."""
-    start = span.start_byte + (len(encode_lines("\n".join(lines[:first]))) + 1 if first else 0)
+def _locate(
+    lines: Sequence[str], span: Span, first: int, last: int, shown: str | None, begin: int = 0
+) -> Span:
+    """Where these lines are in the file; `shown` is their text where it may be cut inside, from
+    `begin` in the first."""
+    before = "".join(f"{line}\n" for line in lines[:first]) + lines[first][:begin]
+    start = span.start_byte + len(encode_lines(before))
     text = "\n".join(lines[first : last + 1]) if shown is None else shown
     line = span.start_line + first
     return Span(line, line + text.count("\n"), start, start + len(encode_lines(text)))

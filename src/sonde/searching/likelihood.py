@@ -18,13 +18,15 @@ from sonde.embedding.nearness import find_nearness
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.evidence import (
     OPENING_CHARS,
+    READ_CHARS,
     READ_TEXTS,
     Evidence,
     count_covered,
     split_evidence,
     weigh_best,
 )
-from sonde.ranking.question import Question, shorten_word
+from sonde.ranking.question import Question, read_prose_terms, shorten_word
+from sonde.ranking.snippets import DEFAULT_LENGTH, find_answer
 from sonde.ranking.weights import DOCS_NAMES
 from sonde.searching.search import DeepVectors, QueryVector, QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
@@ -65,7 +67,7 @@ def weigh_docs(search: Search, question: Question, files: Sequence[Candidate]) -
     covered = max((_cover(weights, _join_words(file), str) for file in best), default=0.0)
     _weigh_evidence(search, files, covered)
     if search.deep and not search.deep.is_complete:
-        _read_best(search.deep, files)
+        _read_best(search, question, search.deep, files)
         _weigh_evidence(search, files, covered)
 
 
@@ -83,12 +85,24 @@ def _weigh_evidence(search: Search, files: Sequence[Candidate], covered: float) 
         file.add_up({"lexical_rel": words, "dense_rel": beside, **names, nearest: meaning})
 
 
-def _read_best(deep: DeepVectors, files: Sequence[Candidate]) -> None:
-    """Let the deeper model read how the best chunk of each of the best files begins."""
+def _read_best(
+    search: Search, question: Question, deep: DeepVectors, files: Sequence[Candidate]
+) -> None:
+    """Let the deeper model read what answers in the best chunk of each of the best files."""
     best = nlargest(READ_TEXTS, files, key=attrgetter("score"))
     chosen = [max(file.scores["dense"], key=file.scores["dense"].__getitem__) for file in best]
-    whole = (file.chunks[id_].embedded_text for file, id_ in zip(best, chosen, strict=True))
-    near = deep.read_now([text[:OPENING_CHARS] for text in whole])
+    terms, probe = read_prose_terms(question.text), search.probe
+    texts: list[str] = []
+    for file, id_ in zip(best, chosen, strict=True):
+        header, text = file.chunks[id_].header, file.chunks[id_].text
+        start, room = 0, OPENING_CHARS - len(header)
+        if probe and len(text) > room:
+            start = find_answer(text, terms, (), DEFAULT_LENGTH, probe.measure)[0]
+        start = min(start, max(0, len(text) - room))
+        texts.append(f"{header}\n{text[start:]}".strip()[:OPENING_CHARS])
+        if sum(map(len, texts)) >= READ_CHARS:
+            break
+    near = deep.read_now(texts)
     for file, id_, value in zip(best, chosen, near, strict=False):
         file.scores["deep"][id_] = value
 
@@ -142,5 +156,5 @@ def _gather(
             return None
         return find_nearness(model.name, max(float(row @ vector) for row in found.values()))
 
-    static, deep = (measure(model) for model in vectors.models)
+    static, deep = (measure(model) for model in vectors.list_models(hit.kind))
     return Evidence(1.0, known, static, deep)

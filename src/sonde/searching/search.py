@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sonde.embedding.base import PASSAGE_MODES, Embedder, RecentVectors, Vectors
-from sonde.embedding.nearness import measure_spread
+from sonde.embedding.nearness import list_nearness, measure_spread
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking import features
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence, NameWords
@@ -59,6 +59,11 @@ class QueryVector:
     """Embeds passages; None where that takes too long to do while the caller waits."""
     is_static: bool = True
     """Whether it is the static model, or the deeper one alone."""
+
+    def measure(self, texts: Sequence[str]) -> list[float]:
+        """How near texts are, by a model that may embed them now."""
+        assert self.embed
+        return list_nearness(self.model, self.embed(texts) @ self.vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class QueryVectors:
     def __init__(
         self,
         question: Question,
-        static: Embedder | None,
+        static: Mapping[Kind, Embedder],
         deep: Embedder | None,
         *,
         may_load: bool = False,
@@ -121,16 +126,14 @@ class QueryVectors:
 
     def probe(self, store: ChunkStore) -> QueryVector | None:
         """The query for the model that has seen the store first; the static one where there is."""
-        for embedder in (self._static, self._deep):
+        for embedder in (*self._static.values(), self._deep):
             if embedder and store.coverage(embedder.name)[0]:
                 vectors = self._embed(embedder)
                 if vectors is None:
                     return None
-                embed = (
-                    partial(embedder.embed, mode="passage") if embedder is self._static else None
-                )
+                is_static = embedder is not self._deep
+                embed = partial(embedder.embed, mode="passage") if is_static else None
                 report = vectors[1] if len(vectors) > 1 else None
-                is_static = embedder is self._static
                 return QueryVector(embedder.name, vectors[0], report, embed, is_static)
         return None
 
@@ -155,10 +158,9 @@ class QueryVectors:
         embed = partial(_RECENT.embed, embedder, PASSAGE_MODES[kind])
         return DeepVectors(embedder.name, vectors[0], complete, embed)
 
-    @property
-    def models(self) -> tuple[Embedder | None, Embedder | None]:
-        """The static and the deeper model."""
-        return self._static, self._deep
+    def list_models(self, kind: Kind) -> tuple[Embedder | None, Embedder | None]:
+        """The static model of a kind, and the deeper one."""
+        return self._static.get(kind), self._deep
 
     def read(self, embedder: Embedder) -> Vectors | None:
         """The query as this model sees it; None where it cannot."""

@@ -181,12 +181,11 @@ def _index_commit(
         }
         diff, left_out = _keep_committed(compare_index(project.tree, recorded, work), committed)
         update_index(project.tree, recorded, workspace.static, work, diff)
-        if workspace.static:
-            refine_vectors(recorded, workspace.static, own.lock, work)
+        refine_vectors(recorded, workspace.static, own.lock, work)
         deep = workspace.deep
         if deep and complete:
             _recall_vectors(project, stores, writer, deep.name, work)
-            refine_vectors(recorded, deep, own.lock, work)
+            refine_vectors(recorded, dict.fromkeys(recorded, deep), own.lock, work)
         states = {path: state for store in stores.values() for path, state in store.files().items()}
         files = {p: facts_of(s, executable=committed.get(p, False)) for p, s in states.items()}
         _, covered, models = after = _describe_stores(stores, deep)

@@ -183,8 +183,8 @@ def _check_home(home: Path) -> Check:
 
 
 def _check_models(session: Session) -> Iterator[Check]:
-    workspace, everyday = session.app.workspace, session.app.knowledge.models.static
-    models = {"static": workspace.static, "everyday": everyday, "deep": workspace.deep}
+    own = session.app.workspace
+    models = {"static": own.static.get("code"), "everyday": own.prose, "deep": own.deep}
     for label, embedder in models.items():
         if embedder is None:
             yield Check(f"{label} model", f"off (embedding = {session.settings.embedding})")

@@ -73,7 +73,7 @@ class History(ProjectPart):
                 work.report(Progress("reading commits", at, len(missing)))
                 found = read_commits(root, missing[at : at + _BATCH], rules)
                 batch = [_write_commit(commit, recipe) for commit in found]
-                if embedder := workspace.static or workspace.deep:
+                if embedder := workspace.static.get("code") or workspace.deep:
                     embed_batch(store, embedder, batch)
                 store.replace(batch)
         self._head = head
