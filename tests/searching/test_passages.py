@@ -157,8 +157,8 @@ def test_a_question_about_what_is_done_leads_to_the_function_that_does_it(
 ) -> None:
     question = "Appends a given item to the list of items of a cart"
     assert first(opened, question).symbol == "Cart.add_item"
-    assert read_question(question).is_action
-    assert not read_question("item list of a shopping cart").is_action
+    assert read_question(question).is_description
+    assert not read_question("item list of shopping carts").is_description
 
 
 @pytest.mark.parametrize("query", ["Money.round", "rounds the cents of some money"])

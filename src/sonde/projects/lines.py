@@ -313,8 +313,9 @@ def present_hit(
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=cut.text)
     if whole is None:
-        whole = _find_symbol(hit.symbols, cut.span)
-        hit = replace(hit, symbol=whole.name if whole else "", definition=whole)
+        own = _find_symbol(hit.symbols, cut.span)
+        section = own if hit.kind == "docs" else None  # a chunk of code is cut around its matches
+        hit = replace(hit, symbol=own.name if own else "", definition=section)
     return replace(hit, text=cut.text, span=cut.span, parts=cut.parts)
 
 

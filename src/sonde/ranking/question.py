@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from sonde.ranking.actions import says_action
+from sonde.ranking.descriptions import is_description
 from sonde.text.languages import UNKNOWN, language_of
 from sonde.text.words import (
     find_words,
@@ -255,8 +255,8 @@ class Question:
     """The whole query is one identifier."""
     is_code: bool
     """It is spelled as only code is: `cookie_jar`, `Client.send`, not `cookie`."""
-    is_action: bool
-    """It says what is done, as a function's documentation does: `Returns the first match`."""
+    is_description: bool
+    """It describes a definition, as documentation does: `Returns the first match`."""
     matches: Matches = field(compare=False)
     """`words`, ready to be compared with names."""
     report: Report | None = field(default=None, compare=False)
@@ -292,7 +292,7 @@ def read_question(text: str) -> Question:
         scopes=tuple(unique(fold_name(part) for own in parts for part in own[:-1] if part)),
         is_symbol=bool(name) and len(raw) > 0,
         is_code=bool(name) and (name != text or _looks_like_code(name)),
-        is_action=not report and says_action(_REMARK.sub(" ", text[:_LONG_LINE])),
+        is_description=not report and is_description(_REMARK.sub(" ", text[:_LONG_LINE])),
         matches=Matches(words),
         report=report,
     )

@@ -190,8 +190,6 @@ PASSAGE_REPORT: Mapping[str, float] = {
 
 
 _TOPIC_SHARE = 0.1  # a larger one finds fewer files of topics (docs/quality.md)
-_TOPIC_WORDS, _SENTENCE_WORDS = 9, 16
-"""A question of up to so many words names a topic; one of so many describes what it is about."""
 
 
 def choose_passage_weights(question: Question, *, is_deep: bool = False) -> Mapping[str, float]:
@@ -203,23 +201,20 @@ def choose_passage_weights(question: Question, *, is_deep: bool = False) -> Mapp
     return PASSAGE_DEEP if is_deep else PASSAGE_WORDS
 
 
-def choose_share(question: Question, *, is_named: bool = True, is_deep: bool = False) -> float:
+def choose_share(question: Question, *, is_named: bool = True) -> float:
     """How much a file's best passage counts beside the file's own score.
 
     A name is found by its definition, if there is one, unless it is an English word; the file of a
-    report is known better than its lines. What is done is done by a function; about a topic the
-    file is known better, and a larger share finds more functions and fewer files
-    (docs/quality.md). Once the deeper model has seen every definition, a long question is taken
-    for the description of one, whatever its grammar: topics are named in a few words.
+    report is known better than its lines. What is described is a definition; about a topic the file
+    is known better, and a larger share finds more functions and fewer files (docs/quality.md).
     """
     if question.report:
         return 0.0
     if question.is_symbol and is_named:
         return 1.0 if question.is_code else 0.5
-    if question.is_action:
+    if question.is_description:
         return 1.0
-    length = (len(question.text.split()) - _TOPIC_WORDS) / (_SENTENCE_WORDS - _TOPIC_WORDS)
-    return max(_TOPIC_SHARE, min(length, 1.0)) if is_deep else _TOPIC_SHARE
+    return _TOPIC_SHARE
 
 
 _REASONS = (

@@ -92,8 +92,7 @@ def rank_passages(search: Search, question: Question, files: Sequence[Candidate]
     """
     groups = group_passages(search, question, files)
     is_named = any(group.passages[0].features.get("is_named") for group in groups)
-    is_deep = search.deep is not None and search.deep.is_complete
-    share = choose_share(question, is_named=is_named, is_deep=is_deep)
+    share = choose_share(question, is_named=is_named)
     is_mixed = not question.is_symbol and not question.report
     if is_mixed:
         deepen_passages(search, groups, share)

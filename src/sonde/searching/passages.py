@@ -84,7 +84,7 @@ def gather_passages(
     search: Search, question: Question, files: Sequence[Candidate], most: int = 0
 ) -> list[Passage]:
     """The passages of the best files with their features, best first, hopeless ones left out."""
-    most = most or (_WEIGHED_CLOSELY if question.is_action or question.report else _WEIGHED)
+    most = most or (_WEIGHED_CLOSELY if question.is_description or question.report else _WEIGHED)
     files = files[:FILES]
     paths = [file.state.path for file in files]
     compare_names(search, question, [file for file in files if file.named is None])
@@ -94,7 +94,7 @@ def gather_passages(
     weights = choose_passage_weights(question, is_deep=bool(near))
     best = {key: value for (key, _), value in sorted(near.items(), key=itemgetter(1))}
     hopeful = _choose_hopeful({**scores, "own_deep": best}, weights, lines.values())
-    share = max(choose_share(question, is_deep=bool(near)), _LEAST_SHARE)
+    share = max(choose_share(question), _LEAST_SHARE)
     kept: list[Passage] = []
     others: list[tuple[float, Passage]] = []
     rated: dict[tuple[int, ...], tuple[dict[str, float], float]] = {}

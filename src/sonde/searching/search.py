@@ -101,7 +101,7 @@ class Search:
 
     def choose_pool(self, question: Question) -> int:
         """How many chunks to take from each retriever."""
-        is_topic = not (question.is_symbol or question.is_action or question.report)
+        is_topic = not (question.is_symbol or question.is_description or question.report)
         return max(_POOL_OF_TOPICS if is_topic else _POOL, 2 * self.limit)
 
 
@@ -149,7 +149,7 @@ class QueryVectors:
             return None
         have, total = store.coverage(embedder.name)
         complete = 0 < total == have
-        may_read = question.is_action if kind == "code" else question.report is None
+        may_read = question.is_description if kind == "code" else question.report is None
         if not complete and not (may_read and (self._may_load or embedder.is_loaded)):
             return None
         vectors = self._embed(embedder)

@@ -44,7 +44,7 @@ _WORD = re.compile(r"[a-z][\w'-]*")
 _SHORTEST_ACTION = 4  # words: `parse url` names a topic as well
 
 
-def says_action(line: str) -> bool:
+def is_description(line: str) -> bool:
     """Whether a line says what is done or what something is: `reads the file`, `recursively drops
     empty folders`, `fold the list`, `path to the folder of templates`.
 
