@@ -86,8 +86,11 @@ def test_words_are_named_as_they_were_typed(app: App) -> None:
     assert note(app, "ParseFrobnicator").startswith("No exact match for: ParseFrobnicator. ")
 
 
-@pytest.mark.parametrize("query", ["frobnicate", "open_conection", "ParseFrobnicator"])
-def test_a_word_that_occurs_nowhere_finds_nothing(app: App, query: str) -> None:
+@pytest.mark.parametrize(
+    "query",
+    ["frobnicate", "open_conection", "ParseFrobnicator", "zorblax quuxify", "fnorq blargl wug"],
+)
+def test_words_that_occur_nowhere_find_nothing(app: App, query: str) -> None:
     for mode in ("auto", "hybrid"):
         answer = search_code(app, query, mode=mode, work=Work())
         assert not answer["results"]

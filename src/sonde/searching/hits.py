@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from sonde.embedding.static import knows_word
 from sonde.ranking.question import Question, shorten_word
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import find_words, fold_name, index_terms, unique
@@ -107,12 +108,19 @@ def explain_missing_words(stores: Sequence[ChunkStore], question: Question) -> s
 
 
 def occurs_nowhere(stores: Sequence[ChunkStore], question: Question) -> bool:
-    """Whether the query is one word, and the index holds less than half of it in any form.
+    """Whether the query is one word, and the index holds less than half of it in any form; or
+    several of which it holds none, that no model knows and that are no slips of the pen.
 
-    Such a word means nothing to a model either: it is a name from elsewhere, or misspelt.
+    Such words mean nothing to a model: they are names from elsewhere, or misspelt.
     """
-    if len(question.text.split()) != 1 or not question.text.isascii():
+    text = question.text
+    if question.report or not text.isascii():
         return False
+    if len(text.split()) > 1:
+        terms, words = _list_terms(question), unique(map(str.lower, find_words(text)))
+        if any(_count_terms(stores, terms).values()) or any(map(knows_word, words)):
+            return False
+        return not any(_find_similar(stores, term) for term in terms)
     counted = _count_terms(stores, question.terms)
     unknown = [term for term, count in counted.items() if not count]
     if 2 * len(unknown) <= len(counted):
