@@ -62,6 +62,7 @@ _COMMON: Mapping[str, frozenset[str]] = {
         "quién qué mi mis nuestro nuestra se del al está son cuál su".split()
     ),
 }
+_LEAST_LETTERS = 4  # of a piece that has a meaning of its own, on average
 _FEWEST = 2  # common words of a language; a single `die` or `an` may be of another
 
 
@@ -95,6 +96,14 @@ def open_measure(
 def list_nearness(name: str, similarities: Vectors) -> list[float]:
     """Each similarity as `find_nearness` gives it."""
     return [find_nearness(name, float(each)) for each in similarities]
+
+
+def knows_word(word: str) -> bool:
+    """Whether the bundled tables have a row for a lower-case word, or for pieces of some length:
+    short ones occur in any word and say nothing of it."""
+    from sonde.embedding.static import share_pieces  # slow to load
+
+    return len(share_pieces().find_rows(word)) <= max(1, len(word) // _LEAST_LETTERS)
 
 
 def can_read(model: Embedder, question: str) -> bool:

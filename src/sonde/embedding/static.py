@@ -76,7 +76,6 @@ def _measure_pieces(ids: dict[str, int]) -> tuple[dict[str, int], dict[str, int]
 
 NAME, EVERYDAY_NAME = "sonde-static-1", "sonde-everyday-1"
 DIMENSIONS = 256  # of the rows of one table
-_LEAST_LETTERS = 4  # of a piece that has a meaning of its own, on average
 
 
 class Pieces:
@@ -106,18 +105,12 @@ class Pieces:
 _SHARED: WeakValueDictionary[str, Pieces] = WeakValueDictionary()
 
 
-def _share_pieces() -> Pieces:
+def share_pieces() -> Pieces:
     """The tokenizer of all tables, loaded once while any model is loaded."""
     with _PARSING:
         pieces = _SHARED.get(NAME) or Pieces(read_vocabulary(BUNDLED, "static-vocab.txt"))
         _SHARED[NAME] = pieces
         return pieces
-
-
-def knows_word(word: str) -> bool:
-    """Whether the tables have a row for a lower-case word, or at least for pieces of four letters:
-    shorter ones occur in any word and say nothing of it."""
-    return len(_share_pieces().find_rows(word)) <= max(1, len(word) // _LEAST_LETTERS)
 
 
 _Table = tuple[NDArray[np.int8], NDArray[np.float32], float]
@@ -163,7 +156,7 @@ class StaticEmbedder:
     def _load(self) -> tuple[Pieces, list[_Table]]:
         with self._lock:
             if self._loaded is None:
-                pieces = _share_pieces()
+                pieces = share_pieces()
                 length = math.hypot(*self.tables.values())
                 tables = [(*self._map(name), n / length) for name, n in self.tables.items()]
                 self._loaded = (pieces, tables)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sonde.embedding.static import knows_word
+from sonde.embedding.nearness import knows_word
 from sonde.ranking.question import Question, shorten_word
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import find_words, fold_name, index_terms, unique
