@@ -42,6 +42,7 @@ _LABEL = re.compile(
 )
 _WORD = re.compile(r"[a-z][\w'-]*")
 _SHORTEST_ACTION = 4  # words: `parse url` names a topic as well
+_SHORTEST_PHRASE = 6  # `weights of the ranking features` does, too; `fold the list` does not
 
 
 def is_description(line: str) -> bool:
@@ -59,7 +60,8 @@ def is_description(line: str) -> bool:
         return True
     if first in _ASKING or first.endswith("ing"):
         return False
-    return not _ARTICLES.isdisjoint(words) or _FUNCTION.match(plain) is not None
+    looked_at = words if len(words) >= _SHORTEST_PHRASE else words[:2]
+    return not _ARTICLES.isdisjoint(looked_at) or _FUNCTION.match(plain) is not None
 
 
 def _is_action(word: str) -> bool:
