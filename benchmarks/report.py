@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 LINES = Path(__file__).with_name("lines.md")
-TRIED = Path(__file__).with_name("lines-tried.md")  # written by hand
 TITLES = {
     "index": "Indexing",
     "search": "Searching",
@@ -65,7 +64,8 @@ Speed, memory and disk use of sonde, compared with semble, `rg` and `grep`. `mak
 (`benchmarks/run.py --write`) generates this page; `benchmarks/README.md` describes how each figure
 is measured. Ratios are peer / sonde: above 1, sonde needs less (or, for rates, does more). CPU is
 the user + system time of the whole process and is least affected by other load. Wall times do not
-transfer between machines; ratios mostly do.
+transfer between machines; ratios mostly do. What was done for speed, and what did not pay, is on a
+page of its own: [optimisations](optimisations.md).
 """
 
 
@@ -83,11 +83,8 @@ def render_page(results: Mapping[str, Any]) -> str:
     for group, title in TITLES.items():
         if found := results["groups"].get(group):
             lines += _section(title, found)
-        if group == "search":  # written by hand
-            done = Path(__file__).with_name("speed.md").read_text()
-            lines += ["## Search speed: optimisations", "", done]
     if LINES.exists():  # written by lines.py
-        lines += ["## Line search in a server", "", LINES.read_text(), TRIED.read_text()]
+        lines += ["## Line search in a server", "", LINES.read_text()]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -46,7 +46,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "told_name": "a report spells its name",
 }
 FILES = 10
-"""Best files whose passages are weighed: fifteen hold no more answers (benchmarks/speed.md)."""
+"""Best files whose passages are weighed: fifteen hold no more answers (docs/optimisations.md)."""
 _OWN_CHARS = 1_500  # of a text whose words are compared: what a passage does is said early
 _NEARLY_ALL = 0.95  # of the weight of the question's words: one common word may be missing
 _BEST_NAMED = 8  # definitions of a file that are weighed for their names alone
