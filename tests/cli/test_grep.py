@@ -93,6 +93,15 @@ def test_what_is_piped_in_is_printed_as_a_file_is(
     assert (piped.returncode, named.returncode) == (0, 0)
 
 
+@pytest.mark.parametrize("options", [("-n",), ("-n", "-U")], ids=" ".join)
+def test_an_empty_file_has_no_line_that_matches(
+    shell: Shell, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "empty.txt").touch()
+    done = shell.run("grep", "-uu", *options, r"^\s*$", "empty.txt", cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("", 1)
+
+
 def _leave_out_times(text: str) -> str:
     text = re.sub(r'"elapsed\w*":\{[^}]*\}|[\d.]+ seconds', "", text)
     return re.sub(r'("bytes_searched":|(?=\d+ bytes searched))\d+', "", text)

@@ -161,7 +161,7 @@ class Expression:
         """Matches of the whole text; those in the same or neighbouring lines as one."""
         blocks: list[tuple[int, int, list[tuple[int, int]]]] = []
         for a, b in self._list_spans(data, check):
-            if a == len(data) and data.endswith(b"\n"):  # after the last line, there is none
+            if a == len(data) and data[-1:] in (b"", b"\n"):  # no line begins here
                 continue
             start = data.rfind(b"\n", 0, a) + 1
             end = data.find(b"\n", b - (b > a and data[b - 1 : b] == b"\n"))
