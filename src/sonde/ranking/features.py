@@ -91,7 +91,8 @@ _NOTHING = dict.fromkeys(
 """The features of a file that are always there: they are added up in this order."""
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
 _PASSED_ON = re.compile(  # in JavaScript and Python; and comments
-    r"(?:export|import)\b(?:[^;'\"=]*\bfrom)?\s*['\"][^'\"\n]*['\"];?"
+    r"(?:export|import)\b(?:[^;'\"={}\n]*(?:\{[^;'\"={}]*\}[^;'\"={}\n]*)?\bfrom)?"
+    r"\s*['\"][^'\"\n]*['\"];?"
     r"|from\s+\S+\s+import\s+(?:\([^)]*\)|.*)|import\s.*|//.*|#.*|/\*(?:[^*]|\*(?!/))*\*/"
 )
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
