@@ -173,6 +173,7 @@ def test_a_description_leads_to_a_definition_and_a_topic_to_a_file() -> None:
     for described in (
         "the parcel that is on its way to somebody",
         "recursively drop empty parcels",
+        "apply stamp rules quickly",
         "Number of addresses that a parcel may have",
     ):
         assert choose_share(read_question(described)) == 1

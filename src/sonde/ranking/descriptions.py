@@ -26,8 +26,10 @@ verify visit wait walk wrap write yield
 )
 """Verbs with which programmers say what a function does."""
 _OPENINGS = frozenset({"called", "given", "if", "used", "whether"})
-_ARTICLES = frozenset("a all an any each every if its one that the this two whether which".split())
-"""What sentences have, and names of topics do without: `routing of requests`."""
+_SENTENCE_WORDS = frozenset(
+    "a all an any each every if its one that the this two whether which".split()
+)
+"""Articles and the like, which sentences have and names of topics do without."""
 _ASKING = frozenset(
     "are can do does has have how i is my should we what when where which who why will would you "
     "your".split()
@@ -55,13 +57,14 @@ def is_description(line: str) -> bool:
     words = _WORD.findall(plain)
     if len(line.split()) < _SHORTEST_ACTION or len(words) < _SHORTEST_ACTION - 1:
         return False
-    first = words[1 if words[0].endswith("ly") else 0]
-    if _is_action(first) or first in _OPENINGS:
+    first = words[0]
+    opening = words[:2] if first.endswith("ly") else words[:1]  # `recursively drops`, `apply`
+    if any(_is_action(word) or word in _OPENINGS for word in opening):
         return True
     if first in _ASKING or first.endswith("ing"):
         return False
     looked_at = words if len(words) >= _SHORTEST_PHRASE else words[:2]
-    return not _ARTICLES.isdisjoint(looked_at) or _FUNCTION.match(plain) is not None
+    return not _SENTENCE_WORDS.isdisjoint(looked_at) or _FUNCTION.match(plain) is not None
 
 
 def _is_action(word: str) -> bool:
