@@ -20,7 +20,7 @@ from sonde.projects.freshness import is_searchable
 from sonde.projects.lines import cut_to_focus
 from sonde.projects.literal import EXACT
 from sonde.projects.search import rank_everywhere
-from sonde.ranking.evidence import LIKELY_ENOUGH
+from sonde.ranking.evidence import LIKELY_ENOUGH, find_least_shown
 from sonde.runtime.work import Work
 from sonde.searching.likelihood import rate_hits
 from sonde.searching.request import Request, read_asked
@@ -59,9 +59,9 @@ def search_everything(
         exact = [hit for ranking in rankings for hit in ranking if hit.score_type == EXACT]
         others = [[hit for hit in ranking if hit.score_type != EXACT] for ranking in rankings]
         merged = merge_sources(others)
-        # a source that has no answer is left out; if none has, what comes nearest is left
+        # a source that has no answer is left out; if none has, what comes nearest is shown
         best = max((hit.score for hit in merged), default=0.0)
-        least = max(LIKELY_ENOUGH, best / 10) if exact or best >= LIKELY_ENOUGH else best / 2
+        least = find_least_shown(best) if exact or best >= LIKELY_ENOUGH else best / 2
         likely = [hit for hit in merged if hit.score >= least]
         return [*(replace(hit, score=1.0) for hit in exact), *likely]
 

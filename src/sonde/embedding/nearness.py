@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sonde.embedding.base import DEEP_NAME, Embedder, Vectors
 from sonde.text.words import find_words
@@ -99,12 +99,13 @@ def list_nearness(name: str, similarities: Vectors) -> list[float]:
     return [find_nearness(name, float(each)) for each in similarities]
 
 
-def knows_word(word: str) -> bool:
-    """Whether the bundled tables have a row for a lower-case word, or for pieces of some length:
-    short ones occur in any word and say nothing of it."""
+def knows_any(words: Iterable[str]) -> bool:
+    """Whether the bundled tables have a row for one of these lower-case words, or for pieces of
+    some length: short ones occur in any word and say nothing of it."""
     from sonde.embedding.static import share_pieces  # slow to load
 
-    return len(share_pieces().find_rows(word)) <= max(1, len(word) // _LEAST_LETTERS)
+    rows = share_pieces().find_rows
+    return any(len(rows(word)) <= max(1, len(word) // _LEAST_LETTERS) for word in words)
 
 
 def can_read(model: Embedder, question: str) -> bool:

@@ -165,7 +165,7 @@ class IdleWork:
             for store in project.list_open():
                 store.rest()
             project.part(KnownFiles).close()
-            for model in self._workspace.static.values():
+            for model in filter(None, (*self._workspace.static.values(), self._workspace.prose)):
                 model.close()
             gc.collect()
             self._done_in = [*self._done_in[-1:], state]

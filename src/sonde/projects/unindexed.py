@@ -54,7 +54,7 @@ def index_best_files(
             stores = scratch.stores()
             changed = [(kind, one) for one in best if (kind := project.tree.kind_of(one.path))]
             diff = Diff(changed=changed, known={"code": {}, "docs": {}})
-            update_index(project.tree, stores, static, work, diff, workers=Workers(0, ""))
+            update_index(project.tree, stores, static, work, diff, workers=Workers(0, ()))
             yield scratch, f"no index; {covered} as they are"
         finally:
             scratch.close()

@@ -77,6 +77,7 @@ NEAR_ENOUGH = 0.6
 one unrelated text in four is so near: likelihoods, below, decide which candidates are shown."""
 LIKELY_ENOUGH = 0.04
 """Results that are less likely are left out of lists of several sources."""
+_BESIDE_BEST = 0.1  # and those that are less likely than so much of the best
 _LIKELY_BEST = 0.02  # from here, texts without any of the words are shown: fitted notes all are
 _LEAST_LIKELY = 0.0005  # and the others after it
 
@@ -114,6 +115,11 @@ def weigh_evidence(candidates: Sequence[Evidence]) -> list[float]:
             if candidates[at].words or (shown and likely >= _LEAST_LIKELY):
                 scores[at] = likely
     return scores
+
+
+def find_least_shown(best: float) -> float:
+    """How likely a result must be for a list of several sources, of which the best is so likely."""
+    return max(LIKELY_ENOUGH, _BESIDE_BEST * best)
 
 
 def weigh_best(candidate: Evidence) -> float:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sonde.embedding.nearness import knows_word
+from sonde.embedding.nearness import knows_any
 from sonde.ranking.question import Question, shorten_word
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import find_words, fold_name, index_terms, unique
@@ -118,7 +118,7 @@ def occurs_nowhere(stores: Sequence[ChunkStore], question: Question) -> bool:
         return False
     if len(text.split()) > 1:
         terms, words = _list_terms(question), unique(map(str.lower, find_words(text)))
-        if any(_count_terms(stores, terms).values()) or any(map(knows_word, words)):
+        if any(_count_terms(stores, terms).values()) or knows_any(words):
             return False
         return not any(_find_similar(stores, term) for term in terms)
     counted = _count_terms(stores, question.terms)

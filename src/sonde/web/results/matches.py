@@ -15,7 +15,7 @@ from sonde.projects.literal import EXACT
 from sonde.projects.pages import MatchPage, PageMode, PageRequest, PageView, open_match_page
 from sonde.projects.search import open_search_page
 from sonde.projects.update import repairing_corruption
-from sonde.ranking.evidence import LIKELY_ENOUGH
+from sonde.ranking.evidence import find_least_shown
 from sonde.runtime.work import Work
 from sonde.searching.filters import match_paths
 from sonde.searching.query_language import QueryCondition, kind_of_file, parse_query
@@ -104,7 +104,7 @@ def find_hits(
         notes = [note for note in notes if find(note.title) or find(note.excerpt)]
     best = _rate_best(app, page, hits) if notes and hits else 0.0
     at = 0 if notes and notes[0].score > best else _NOTES_AT
-    notes = [note for note in notes if note.score >= min(max(LIKELY_ENOUGH, best / 10), best)]
+    notes = [note for note in notes if note.score >= min(find_least_shown(best), best)]
     return ResultPage(
         [*groups[:at], *notes, *groups[at:]], len(hits), len(files), {"cursor": more},
         ranking.note, ranking.freshness, round((time.perf_counter() - began) * 1000),
